@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
 
+#include "adapter/card.h"
 #include "base/json.h"
 #include "base/limits.h"
 
@@ -51,17 +51,6 @@ tl::unexpected<base::Error> sqlite_error(int code, sqlite3* handle, const Path& 
     default:
       return make_error(Code::kIo, "{}: {}", path.string(), why);
   }
-}
-
-std::optional<Hash256> parse_hash(std::string_view hex) {
-  Hash256 hash;
-  if (hex.size() != 2 * hash.bytes.size()) return std::nullopt;
-  for (size_t i = 0; i < hash.bytes.size(); ++i) {
-    const char* first = hex.data() + 2 * i;
-    const auto [end, error] = std::from_chars(first, first + 2, hash.bytes[i], 16);
-    if (error != std::errc() || end != first + 2) return std::nullopt;
-  }
-  return hash;
 }
 
 }  // namespace
