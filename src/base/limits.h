@@ -1,6 +1,7 @@
 // Every limit of the program in one place, with the assertions that relate them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace retort::limits {
@@ -29,6 +30,13 @@ inline constexpr int kMixTermsMax = 8;
 inline constexpr int kRankMax = 512;
 inline constexpr int64_t kArenaBytesDefault = int64_t{256} << 20;
 inline constexpr int kArenaSlotsMax = 1024;
+inline constexpr size_t kAdapterNameBytesMax = 64;
+inline constexpr int kRegistryBusyMs = 5000;                          // then "in use" is an error
+inline constexpr int64_t kSafetensorsHeaderBytesMax = int64_t{64} << 20;
+inline constexpr int64_t kSafetensorsTensorsMax = 100'000;
+inline constexpr size_t kPatternsMax = 10'000;    // rank_pattern, alpha_pattern
+inline constexpr size_t kPatternBytesMax = 256;   // of one regular expression
+inline constexpr int64_t kAdapterConfigBytesMax = int64_t{16} << 20;
 
 // Records.
 inline constexpr int64_t kRecordLineBytesMax = int64_t{4} << 20;
@@ -44,5 +52,6 @@ static_assert(kRecordTokensMaxDefault <= kContextMax);
 static_assert(8 * kDraftBytesMaxDefault <= kRecordLineBytesMax,
               "what the gate admits has to fit in a line, each byte escaped as \\u00xx");
 static_assert(kRecordLineBytesMax <= kRecordFileBytesMax);
+static_assert(kSafetensorsTensorsMax >= kLayersMax * 7 * 3, "A, B, m of every module of a model");
 
 }  // namespace retort::limits
