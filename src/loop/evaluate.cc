@@ -89,6 +89,10 @@ base::Result<Evaluation> evaluate(const engine::Model& model, engine::Batcher& b
       }
       running.emplace_back(*session, next++);
     }
+    if (options.stop != nullptr && options.stop->load(std::memory_order_relaxed)) {
+      release_all();
+      return base::make_error(base::Code::kCancelled, "stopped during an evaluation");
+    }
     batcher.step();
     std::erase_if(running, [&](const auto& item) {
       const auto [session, problem] = item;

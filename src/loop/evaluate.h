@@ -1,6 +1,7 @@
 // Measures a model on problems: greedy generation in batches, each answer judged.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <span>
 #include <string>
@@ -44,6 +45,7 @@ struct EvaluationOptions {
   std::span<const record::Record> shots;    // worked examples put before each problem
   int64_t max_tokens = 256;
   std::function<void(int64_t done)> progress;
+  const std::atomic<bool>* stop = nullptr;  // set: evaluate() returns kCancelled
 };
 
 /// Answers `problems` (greedy), as many at once as the batcher has places. kLimit if a problem with

@@ -25,6 +25,12 @@ std::string interval(const Proportion& p) {
 
 }  // namespace
 
+ResultRow row_of(std::string_view label, std::string_view problems, const Evaluation& evaluation) {
+  const auto n = static_cast<double>(std::max<size_t>(1, evaluation.answers.size()));
+  return {std::string(label), std::string(problems), evaluation.correct(), evaluation.end_of_turn(),
+          evaluation.cap_hit(), static_cast<double>(evaluation.tokens()) / n};
+}
+
 const ResultRow* Report::find(std::string_view label, std::string_view problems) const {
   const auto it = std::ranges::find_if(rows, [&](const ResultRow& row) {
     return row.label == label && row.problems == problems;

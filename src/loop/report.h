@@ -17,6 +17,8 @@ struct ResultRow {
   double tokens_per_answer = 0;
 };
 
+ResultRow row_of(std::string_view label, std::string_view problems, const Evaluation& evaluation);
+
 struct TrainingPoint {
   int64_t step = 0;
   double loss = 0, learning_rate = 0, tokens_per_s = 0;

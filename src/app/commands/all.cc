@@ -4,7 +4,9 @@ namespace retort::app {
 
 std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
-  commands.push_back(make_generate());
+  for (auto make : {make_distil, make_eval, make_generate, make_chat, make_adapter}) {
+    commands.push_back(make());
+  }
   return commands;
 }
 

@@ -7,6 +7,10 @@
 
 namespace retort::app {
 
+std::unique_ptr<Command> make_adapter();
+std::unique_ptr<Command> make_chat();
+std::unique_ptr<Command> make_distil();
+std::unique_ptr<Command> make_eval();
 std::unique_ptr<Command> make_generate();
 
 }  // namespace retort::app
