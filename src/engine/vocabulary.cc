@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "engine/byte_alphabet.h"
 
 namespace retort::engine {
 namespace {
@@ -56,22 +57,6 @@ struct FreeModel {
 };
 using GgufPointer = std::unique_ptr<gguf_context, FreeGguf>;
 using ModelPointer = std::unique_ptr<llama_model, FreeModel>;
-
-/// GPT-2's byte alphabet: printable Latin-1 stands for itself, the rest for U+0100 and up in order.
-std::array<std::string, 256> byte_alphabet() {
-  std::array<std::string, 256> alphabet;
-  unsigned next = 256;
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    const bool printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173);
-    const unsigned code = printable ? byte : next++;
-    if (code < 128) {
-      alphabet[byte] = static_cast<char>(code);
-    } else {
-      alphabet[byte] = {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 63))};
-    }
-  }
-  return alphabet;
-}
 
 std::string byte_token_text(unsigned byte) { return fmt::format("<0x{:02X}>", byte); }
 

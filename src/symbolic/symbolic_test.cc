@@ -198,7 +198,7 @@ double best_constant(const Family& family, const std::vector<Problem>& problems)
   std::vector<std::pair<int, std::string>> ranked;
   for (const auto& [answer, count] : counts) ranked.emplace_back(count, answer);
   std::ranges::sort(ranked, std::greater());
-  if (ranked.size() > 200) ranked.resize(200);
+  if (ranked.size() > 50) ranked.resize(50);
   int best = 0;
   std::string best_answer;
   for (const auto& [count, answer] : ranked) {

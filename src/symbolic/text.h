@@ -32,6 +32,17 @@ std::string fill(std::string_view phrasing, const Args&... args) {
   return fmt::format(fmt::runtime(phrasing), args...);
 }
 
+/// Words the problem in one of the phrasings that `split` may show, followed by `format`, the line
+/// that says how to answer (the same for every phrasing).
+template <class... Args>
+void put_prompt(Problem& problem, base::Rng& rng, Split split,
+                std::span<const std::string_view> phrasings, std::string_view format,
+                const Args&... args) {
+  problem.phrasing = pick_phrasing(rng, split, phrasings.size());
+  problem.prompt = fill(phrasings[problem.phrasing], args...);
+  problem.prompt += format;
+}
+
 std::string join(std::span<const std::string> items, std::string_view separator);
 inline std::string lines(std::span<const std::string> items) { return join(items, "\n"); }
 

@@ -7,12 +7,17 @@
 namespace retort::symbolic {
 
 const Family& galois();
+const Family& lattice();
+const Family& affine();
+const Family& dihedral();
 const Family& cycles();
+const Family& sets();
+const Family& euclid();
+const Family& calendar();
 
 std::span<const Family* const> all_families() {
   static const std::array families = {
-      &galois(),
-      &cycles(),
+      &galois(), &lattice(), &affine(), &dihedral(), &cycles(), &sets(), &euclid(), &calendar(),
   };
   return families;
 }

@@ -265,10 +265,8 @@ class Cycles final : public Family {
     }
     const Solution solution = solve(graph);
     Problem problem;
-    problem.phrasing = pick_phrasing(rng, split, kPhrasings.size());
-    problem.prompt = fill(kPhrasings[problem.phrasing],
-                          spelled(members((uint32_t{1} << graph.nodes) - 1)), join(edges, ", "));
-    problem.prompt += kFormat;
+    put_prompt(problem, rng, split, kPhrasings, kFormat,
+               spelled(members((uint32_t{1} << graph.nodes) - 1)), join(edges, ", "));
     problem.chain = solution.chain;
     problem.answer = solution.answer;
     problem.canonical = canonical_text(graph);

@@ -237,9 +237,7 @@ class Galois final : public Family {
     const Task task = draw_balanced(rng, *field, choices[level].operations);
     const std::vector<int> values = evaluate(task);
     Problem problem;
-    problem.phrasing = pick_phrasing(rng, split, kPhrasings.size());
-    problem.prompt = fill(kPhrasings[problem.phrasing], field->text(), spaced(task.expression));
-    problem.prompt += kFormat;
+    put_prompt(problem, rng, split, kPhrasings, kFormat, field->text(), spaced(task.expression));
     problem.chain = write_chain(task, values);
     problem.answer = element_text(*field, values.back());
     problem.canonical = fmt::format("gf {} {}", field->order, compact(task.expression));
