@@ -7,7 +7,7 @@ Needs tools/requirements.txt; never needed to build, run or test. tests/golden/R
 each file and tensor is. Everything is F32 on one thread and seeded.
 
 Adapter values are chosen so that storing A and c s B as IEEE halves is exact: A in multiples of
-2^-8, B of 2^-7, c of 1/16, s a power of two. A difference to these values is then not that rounding.
+2^-8, B of 2^-7, c of 1/16, s a power of two. A difference to these values is not that rounding.
 Tensors ending in .kv_half are computed with K (after RoPE) and V rounded to halves, as a half
 precision KV cache does, the gradient passing straight through.
 """
