@@ -38,6 +38,8 @@ TEST(Json, RefusesWhatIsNotStrict) {
   EXPECT_FALSE(parse_json(R"({"a": "\ud800"})"));
   EXPECT_FALSE(parse_json("{\"a\": \"\xff\"}"));
   EXPECT_FALSE(parse_json("{\"a\": "));
+  EXPECT_FALSE(parse_json(R"({"a": 1, "b": 2, "a": 3})"));
+  EXPECT_TRUE(parse_json(R"({"a": {"a": 1}, "b": [{"a": 2}]})"));
   EXPECT_FALSE(is_valid_utf8("\xc0\x80"));
   EXPECT_FALSE(is_valid_utf8("\xed\xa0\x80"));
   EXPECT_TRUE(is_valid_utf8("\xf0\x9f\x98\x80"));

@@ -1,6 +1,7 @@
 #include "base/disk.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -175,6 +176,17 @@ Result<void> AppendFile::append(std::string_view text) {
     if (::ftruncate(fd_, before.st_size) != 0) return os_error("undo a partial write", path_, errno);
     return os_error("append to it", path_, error);
   }
+  return {};
+}
+
+Result<void> AppendFile::lock() {
+  if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return {};
+  if (errno != EWOULDBLOCK) return os_error("lock it", path_, errno);
+  return make_error(Code::kIo, "{}: in use by another process", path_.string());
+}
+
+Result<void> AppendFile::truncate(size_t size) {
+  if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) return os_error("shorten it", path_, errno);
   return {};
 }
 

@@ -58,6 +58,10 @@ class AppendFile {
 
   [[nodiscard]] Result<void> append(std::string_view text);
   [[nodiscard]] Result<void> sync();
+  /// Keeps other AppendFiles of any process from locking it until this one is closed. kIo if one has.
+  [[nodiscard]] Result<void> lock();
+  /// Cuts the file to its first `size` bytes.
+  [[nodiscard]] Result<void> truncate(size_t size);
 
  private:
   int fd_ = -1;

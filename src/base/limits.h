@@ -41,10 +41,17 @@ inline constexpr int64_t kAdapterConfigBytesMax = int64_t{16} << 20;
 // Records.
 inline constexpr int64_t kRecordLineBytesMax = int64_t{4} << 20;
 inline constexpr int64_t kRecordTokensMaxDefault = 1024;
+inline constexpr int64_t kRecordFileBytesMax = int64_t{2} << 30;
+inline constexpr int64_t kRecordRefusalsKept = 10'000;      // of one file; the rest are only counted
+inline constexpr int64_t kDraftBytesMaxDefault = 64 << 10;  // prompt and completion
+inline constexpr int64_t kTeacherStaleAsksMax = 2'000;      // asks in a row that gave nothing new
 
 static_assert(kPrefillChunkRows <= kStepRowsMax, "a prefill chunk has to fit in a step");
 static_assert(kSessionsMax <= kStepRowsMax, "every session has to be able to decode in one step");
 static_assert(kRecordTokensMaxDefault <= kContextMax);
+static_assert(8 * kDraftBytesMaxDefault <= kRecordLineBytesMax,
+              "what the gate admits has to fit in a line, each byte escaped as \\u00xx");
+static_assert(kRecordLineBytesMax <= kRecordFileBytesMax);
 static_assert(kSafetensorsTensorsMax >= kLayersMax * 7 * 3, "A, B, m of every module of a model");
 
 }  // namespace retort::limits

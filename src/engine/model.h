@@ -18,22 +18,23 @@ namespace retort::engine {
 /// The hyper-parameters of a decoder-only transformer, as read from the file by its architecture.
 struct Config {
   std::string architecture;
-  std::string name;             // general.name, may be empty
+  std::string name;  // general.name, may be empty
   int layers = 0;
   int heads = 0;
   int kv_heads = 0;
   int head_dim = 0;
-  int64_t embedding = 0;        // width of the residual stream
+  int64_t embedding = 0;  // width of the residual stream
   int64_t feed_forward = 0;
   int64_t vocabulary = 0;
-  int64_t context = 0;          // positions the model was trained for
+  int64_t context = 0;  // positions the model was trained for
   int rotary_dims = 0;
   float rms_epsilon = 1e-5f;
   float rope_base = 10000.0f;
-  float rope_scale = 1.0f;      // positions are divided by it ("linear" scaling)
+  float rope_scale = 1.0f;  // "linear" scaling; already in Model::inverse_frequencies()
   bool rope_interleaved = false;
   bool qkv_bias = false;
   bool qk_norm = false;
+  bool rope_factors = false;  // the file may hold rope_freqs.weight
 
   int64_t q_dim() const { return int64_t{heads} * head_dim; }
   int64_t kv_dim() const { return int64_t{kv_heads} * head_dim; }
@@ -52,8 +53,10 @@ struct Layer {
 
 class Model {
  public:
-  /// Maps, validates and packs. Errors name the file and the key or tensor.
-  [[nodiscard]] static base::Result<Model> open(const base::Path& path, base::Team& team);
+  /// Maps, validates and packs. Errors name the file and the key or tensor. `chat_template` as in
+  /// Vocabulary::open. The caller's thread and the team's work; the file is unmapped at the end.
+  [[nodiscard]] static base::Result<Model> open(const base::Path& path, base::Team& team,
+                                                std::string_view chat_template = {});
 
   const Config& config() const { return config_; }
   const Layer& layer(int i) const { return layers_[static_cast<size_t>(i)]; }
@@ -67,9 +70,10 @@ class Model {
   const base::Path& path() const { return path_; }
   /// Hash of the tensors' names, types, shapes and bytes: what an adapter is bound to.
   const base::Hash256& fingerprint() const { return fingerprint_; }
-  /// cos/sin tables [context_used x rotary_dims/2], grown at open to `context`.
+  /// What the packed weights, norms and biases take in memory.
   int64_t weight_bytes() const;
-  /// Inverse frequencies, [rotary_dims / 2], with rope_freqs applied.
+  /// Inverse frequencies, [rotary_dims / 2], with rope_freqs and rope_scale applied: the angle of
+  /// frequency i at position p is p * inverse_frequencies()[i], nothing else.
   const std::vector<float>& inverse_frequencies() const { return inverse_frequencies_; }
 
  private:

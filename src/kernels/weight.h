@@ -16,7 +16,7 @@ class AlignedArray {
  public:
   AlignedArray() = default;
   explicit AlignedArray(size_t n)
-      : data_(static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t{64}))), size_(n) {}
+      : data_(static_cast<T*>(::operator new (n * sizeof(T), std::align_val_t{64}))), size_(n) {}
   T* data() { return data_.get(); }
   const T* data() const { return data_.get(); }
   size_t size() const { return size_; }
@@ -27,14 +27,14 @@ class AlignedArray {
 
  private:
   struct Free {
-    void operator()(T* p) const { ::operator delete(p, std::align_val_t{64}); }
+    void operator()(T* p) const { ::operator delete (p, std::align_val_t{64}); }
   };
   std::unique_ptr<T[], Free> data_;
   size_t size_ = 0;
 };
 
-/// A matrix W (out x in), out = rows of the GGUF tensor, packed for linear(). `in` must be a multiple
-/// of 32 for quantised types and of 8 otherwise; out is free.
+/// A matrix W (out x in), out = rows of the GGUF tensor, packed for linear(). `in` must be a
+/// multiple of 32 for quantised types and of 8 otherwise; out is free.
 class Weight {
  public:
   Weight();
@@ -51,7 +51,8 @@ class Weight {
   size_t bytes() const;
   /// True if linear() reads Activations::q rather than x.
   bool quantized() const;
-  /// Row `row` as floats, exactly as the kernels see it (for embeddings, norms and the backward copy).
+  /// Row `row` as floats, exactly as the kernels see it (for embeddings, norms and the backward
+  /// copy).
   void dequantize_row(int64_t row, float* dst) const;
 
   struct Impl;

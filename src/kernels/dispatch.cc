@@ -1,0 +1,66 @@
+#include "kernels/dispatch.h"
+
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include "base/check.h"
+
+namespace retort::kernels {
+
+namespace portable {
+extern const Table table;
+}
+#if defined(__x86_64__)
+namespace avx2 {
+extern const Table table;
+}
+namespace avxvnni {
+extern const Table table;
+}
+namespace avx512 {
+extern const Table table;
+}
+#endif
+
+namespace {
+
+std::vector<const Table*> find_available() {
+  std::vector<const Table*> tables;
+#if defined(__x86_64__)
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                        __builtin_cpu_supports("f16c");
+  const bool has_avx512 =
+      has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512vnni");
+  if (has_avx512) tables.push_back(&avx512::table);
+  if (has_avx2 && __builtin_cpu_supports("avxvnni")) tables.push_back(&avxvnni::table);
+  if (has_avx2) tables.push_back(&avx2::table);
+#endif
+  tables.push_back(&portable::table);
+  return tables;
+}
+
+const Table& choose() {
+  const char* forced = std::getenv("RETORT_KERNELS");
+  if (forced == nullptr || *forced == '\0') return *available().front();
+  for (const Table* table : available())
+    if (std::string_view(forced) == table->name) return *table;
+  CHECK(false, "RETORT_KERNELS={}: this processor has no such kernels", forced);
+  return *available().back();
+}
+
+}  // namespace
+
+std::span<const Table* const> available() {
+  static const std::vector<const Table*> tables = find_available();
+  return tables;
+}
+
+const Table& active() {
+  static const Table& table = choose();
+  return table;
+}
+
+}  // namespace retort::kernels

@@ -1,0 +1,219 @@
+#include "loop/recipe.h"
+
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
+
+#include <concepts>
+#include <set>
+
+namespace retort::loop {
+namespace {
+
+using base::Code;
+using base::make_error;
+
+/// Reads the keys of one table and knows which it has read, so that the rest can be refused.
+class TableReader {
+ public:
+  TableReader(const toml::table& table, std::string_view file, std::string section)
+      : table_(table), file_(file), section_(std::move(section)) {}
+
+  const toml::node* take(std::string_view key) {
+    seen_.insert(std::string(key));
+    return table_.get(key);
+  }
+
+  template <class T>
+  base::Result<void> read(std::string_view key, T& value) {
+    const toml::node* node = take(key);
+    return node == nullptr ? base::Result<void>{} : convert(key, *node, value);
+  }
+
+  tl::unexpected<base::Error> fault(std::string_view key, const toml::node& node,
+                                    std::string_view wanted) const {
+    return make_error(Code::kInvalidInput, "{}:{}: {}{} should be {}", file_,
+                      node.source().begin.line, section_, key, wanted);
+  }
+
+  base::Result<void> refuse_unknown() const {
+    for (const auto& [key, node] : table_) {
+      if (seen_.contains(std::string(key.str()))) continue;
+      std::string known;
+      for (const std::string& name : seen_) known += (known.empty() ? "" : ", ") + name;
+      return make_error(Code::kInvalidInput, "{}:{}: unknown key {}{}; known here: {}", file_,
+                        node.source().begin.line, section_, std::string(key.str()), known);
+    }
+    return {};
+  }
+
+ private:
+  base::Result<void> convert(std::string_view key, const toml::node& node, bool& value) const {
+    if (!node.is_boolean()) return fault(key, node, "true or false");
+    value = *node.value<bool>();
+    return {};
+  }
+  base::Result<void> convert(std::string_view key, const toml::node& node, std::string& value) const {
+    if (!node.is_string()) return fault(key, node, "a string");
+    value = *node.value<std::string>();
+    return {};
+  }
+  base::Result<void> convert(std::string_view key, const toml::node& node, base::Path& value) const {
+    std::string text;
+    TRY(convert(key, node, text));
+    value = text;
+    return {};
+  }
+  template <std::integral T>
+  base::Result<void> convert(std::string_view key, const toml::node& node, T& value) const {
+    constexpr bool kSigned = std::is_signed_v<T>;
+    const auto wide = node.is_integer() ? node.value<int64_t>() : std::nullopt;
+    if (!wide || (!kSigned && *wide < 0) || (sizeof(T) == 4 && *wide != static_cast<int32_t>(*wide))) {
+      return fault(key, node, kSigned ? "an integer" : "an integer of at least 0");
+    }
+    value = static_cast<T>(*wide);
+    return {};
+  }
+  template <std::floating_point T>
+  base::Result<void> convert(std::string_view key, const toml::node& node, T& value) const {
+    if (!node.is_number()) return fault(key, node, "a number");
+    value = static_cast<T>(*node.value<double>());
+    return {};
+  }
+
+  const toml::table& table_;
+  std::string_view file_;
+  std::string section_;
+  std::set<std::string, std::less<>> seen_;
+};
+
+base::Result<void> read_teacher(TableReader table, Recipe::Teacher& teacher) {
+  TRY(table.read("kind", teacher.kind));
+  TRY(table.read("family", teacher.family));
+  TRY(table.read("records_file", teacher.records_file));
+  TRY(table.read("records", teacher.records));
+  TRY(table.read("seed", teacher.seed));
+  TRY(table.read("trust", teacher.trust));
+  return table.refuse_unknown();
+}
+
+base::Result<void> read_ranks(TableReader& table, const toml::table& section,
+                              std::string_view file, train::Options& options) {
+  const toml::node* node = table.take("ranks");
+  if (node == nullptr) return {};
+  if (!node->is_table()) return table.fault("ranks", *node, "a table of target = rank");
+  TableReader ranks(*section["ranks"].as_table(), file, "train.ranks.");
+  for (int t = 0; t < engine::kLayerTargets; ++t) {
+    TRY(ranks.read(engine::target_name(static_cast<engine::Target>(t)),
+                   options.target_ranks[static_cast<size_t>(t)]));
+  }
+  return ranks.refuse_unknown();
+}
+
+base::Result<void> read_train(const toml::table& section, std::string_view file,
+                              train::Options& options) {
+  TableReader table(section, file, "train.");
+  TRY(table.read("rank", options.rank));
+  TRY(table.read("alpha", options.alpha));
+  TRY(table.read("dora", options.dora));
+  TRY(table.read("rslora", options.rslora));
+  TRY(read_ranks(table, section, file, options));
+  TRY(table.read("learning_rate", options.learning_rate));
+  TRY(table.read("final_rate", options.final_rate));
+  TRY(table.read("warmup", options.warmup));
+  TRY(table.read("weight_decay", options.weight_decay));
+  TRY(table.read("clip", options.clip));
+  TRY(table.read("batch", options.batch));
+  TRY(table.read("epochs", options.epochs));
+  TRY(table.read("seed", options.seed));
+  TRY(table.read("tokens_max", options.tokens_max));
+  TRY(table.read("micro_batch_rows", options.micro_batch_rows));
+  return table.refuse_unknown();
+}
+
+base::Result<void> read_evaluation(TableReader table, std::string_view file,
+                                   Recipe::Evaluation& eval) {
+  TRY(table.read("held_out", eval.held_out));
+  TRY(table.read("extrapolation", eval.extrapolation));
+  TRY(table.read("validation", eval.validation));
+  TRY(table.read("validations", eval.validations));
+  TRY(table.read("shots", eval.shots));
+  TRY(table.read("base", eval.base));
+  if (const toml::node* node = table.take("arms"); node != nullptr) {
+    const toml::array* array = node->as_array();
+    if (array == nullptr) return table.fault("arms", *node, "an array of strings");
+    for (const toml::node& item : *array) {
+      const auto arm = item.value<std::string>();
+      if (!arm || (*arm != "lora" && *arm != "answer-only")) {
+        return make_error(Code::kInvalidInput, "{}:{}: eval.arms knows \"lora\" and \"answer-only\"",
+                          file, item.source().begin.line);
+      }
+      eval.arms.push_back(*arm);
+    }
+  }
+  return table.refuse_unknown();
+}
+
+base::Result<void> check(const Recipe& recipe, std::string_view file) {
+  const auto fault = [&](std::string_view what) {
+    return make_error(Code::kInvalidInput, "{}: {}", file, what);
+  };
+  if (recipe.name.empty()) return fault("name is missing: what the adapter is to be called");
+  if (recipe.teacher.kind == "symbolic" && recipe.teacher.family.empty()) {
+    return fault("teacher.family is missing");
+  }
+  if (recipe.teacher.kind == "file" && recipe.teacher.records_file.empty()) {
+    return fault("teacher.records_file is missing");
+  }
+  if (recipe.teacher.kind != "symbolic" && recipe.teacher.kind != "file") {
+    return fault("teacher.kind should be \"symbolic\" or \"file\"");
+  }
+  const auto& e = recipe.eval;
+  if (recipe.teacher.records < 1 || e.held_out < 1 || e.extrapolation < 0 || e.validation < 0 ||
+      e.validations < 0 || e.shots < 0) {
+    return fault("counts in [teacher] and [eval] cannot be negative, records and held_out not 0");
+  }
+  return {};
+}
+
+}  // namespace
+
+base::Result<Recipe> parse_recipe(std::string_view text, std::string_view name) {
+  const toml::parse_result parsed = toml::parse(text);
+  if (!parsed) {
+    return make_error(Code::kInvalidInput, "{}:{}: {}", name, parsed.error().source().begin.line,
+                      std::string(parsed.error().description()));
+  }
+  Recipe recipe;
+  TableReader top(parsed.table(), name, "");
+  TRY(top.read("name", recipe.name));
+  TRY(top.read("base", recipe.base));
+  for (const char* section : {"teacher", "train", "eval"}) {
+    const toml::node* node = top.take(section);
+    if (node == nullptr) continue;
+    const toml::table* table = node->as_table();
+    if (table == nullptr) return top.fault(section, *node, "a table");
+    const std::string_view which = section;
+    const std::string prefix = std::string(which) + ".";
+    if (which == "teacher") TRY(read_teacher(TableReader(*table, name, prefix), recipe.teacher));
+    if (which == "train") TRY(read_train(*table, name, recipe.train));
+    if (which == "eval") TRY(read_evaluation(TableReader(*table, name, prefix), name, recipe.eval));
+  }
+  TRY(top.refuse_unknown());
+  TRY(check(recipe, name));
+  return recipe;
+}
+
+base::Result<Recipe> load_recipe(const base::Path& path) {
+  TRY_ASSIGN(const std::string text, base::read_file(path));
+  if (!text.empty() && text.find('\0') != std::string::npos) {
+    return make_error(Code::kInvalidInput, "{}: holds NUL bytes, so it is no TOML file", path.string());
+  }
+  TRY_ASSIGN(Recipe recipe, parse_recipe(text, path.string()));
+  // Paths in a recipe are relative to the recipe.
+  for (base::Path* file : {&recipe.base, &recipe.teacher.records_file}) {
+    if (!file->empty() && file->is_relative()) *file = path.parent_path() / *file;
+  }
+  return recipe;
+}
+
+}  // namespace retort::loop
