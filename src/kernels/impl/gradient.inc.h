@@ -17,19 +17,30 @@ void linear_input_gradient(const TransposedWeight& w, const float* dy, int64_t r
   }
 }
 
+/// Rows of x that a pass over the columns takes: few enough for their lines to stay in L1 until the
+/// next tile of columns wants the rest of them, even where the row stride maps them to few sets.
+inline constexpr int64_t kOuterRows = 16;
+
+template <int W>
+void outer_rows(const float* x, int64_t rows, int64_t stride, const float* h, int64_t rank,
+                int64_t cols, float* g) {
+  for_row_tiles(cols, [&](auto tile, int64_t i) {
+    constexpr int R = decltype(tile)::value;
+    F32x16 sum[R];
+    unroll<R>([&](auto j) { sum[j.value] = load_width<W>(g + (i + j.value) * rank); });
+    multiply<R>(x + i, 1, stride, floats<W>(h, rank), rows, sum);
+    unroll<R>([&](auto j) { store_width<W>(g + (i + j.value) * rank, sum[j.value]); });
+  });
+}
+
 void accumulate_outer(const float* x, int64_t rows, int64_t cols, const float* h, int64_t rank,
                       int64_t begin, int64_t end, float* g) {
-  for_column_tiles(rank, [&](auto width, int64_t r) {
-    constexpr int W = decltype(width)::value;
-    for_row_tiles(end - begin, [&](auto tile, int64_t i) {
-      constexpr int R = decltype(tile)::value;
-      float* out = g + (begin + i) * rank + r;
-      F32x16 sum[R];
-      unroll<R>([&](auto j) { sum[j.value] = load_width<W>(out + j.value * rank); });
-      multiply<R>(x + begin + i, 1, cols, floats<W>(h + r, rank), rows, sum);
-      unroll<R>([&](auto j) { store_width<W>(out + j.value * rank, sum[j.value]); });
+  for (int64_t i = 0; i < rows; i += kOuterRows)
+    for_column_tiles(rank, [&](auto width, int64_t r) {
+      constexpr int W = decltype(width)::value;
+      outer_rows<W>(x + i * cols + begin, smaller(kOuterRows, rows - i), cols, h + i * rank + r,
+                    rank, end - begin, g + begin * rank + r);
     });
-  });
 }
 
 void accumulate_product(const float* a, const float* b, int64_t rows, int64_t cols, int64_t begin,
