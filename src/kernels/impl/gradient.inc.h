@@ -1,20 +1,24 @@
 // Backward products, all on the micro-kernel: 16 columns by kRowTile rows in registers.
 
+inline constexpr int64_t kPanelBytes = 256 << 10;  // of a group of panels that stays in L2
+
 void linear_input_gradient(const TransposedWeight& w, const float* dy, int64_t rows,
                            int64_t panel_begin, int64_t panel_end, float* dx) {
   const int64_t in = w.in(), out = w.out();
-  for (int64_t p = panel_begin; p < panel_end; ++p) {
-    const int64_t lanes = smaller(kPanel, in - p * kPanel);
-    const Floats panel{w.panel(p), kPanel};
+  const int64_t fit = kPanelBytes / (out * kPanel * 4), step = fit > 1 ? fit : 1;
+  for (int64_t first = panel_begin; first < panel_end; first += step)
     for_row_tiles(rows, [&](auto tile, int64_t i) {
       constexpr int R = decltype(tile)::value;
-      F32x16 sum[R];
-      unroll<R>([&](auto j) { sum[j.value] = zero(); });
-      multiply<R>(dy + i * out, out, 1, panel, out, sum);
-      unroll<R>(
-          [&](auto j) { store_first(dx + (i + j.value) * in + p * kPanel, lanes, sum[j.value]); });
+      for (int64_t p = first; p < smaller(first + step, panel_end); ++p) {
+        F32x16 sum[R];
+        unroll<R>([&](auto j) { sum[j.value] = zero(); });
+        multiply<R>(dy + i * out, out, 1, Floats{w.panel(p), kPanel}, out, sum);
+        float* to = dx + i * in + p * kPanel;
+        unroll<R>([&](auto j) {
+          store_first(to + j.value * in, smaller(kPanel, in - p * kPanel), sum[j.value]);
+        });
+      }
     });
-  }
 }
 
 /// Rows of x that a pass over the columns takes: few enough for their lines to stay in L1 until the
