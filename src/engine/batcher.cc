@@ -14,6 +14,7 @@ Session::Session(Request request, std::unique_ptr<KvCache> cache, int64_t embedd
       prompt_rows_(request_.embeddings.empty()
                        ? static_cast<int64_t>(request_.prompt.size())
                        : static_cast<int64_t>(request_.embeddings.size()) / embedding) {
+  next_row_ = cache_->length();
   output_.reserve(static_cast<size_t>(request_.max_tokens));
 }
 
@@ -60,9 +61,34 @@ base::Result<Session*> Batcher::add(Request request) {
   std::unique_ptr<KvCache> cache = std::move(free_caches_.back());
   free_caches_.pop_back();
   cache->truncate(0);
+  if (request.prefix != nullptr) {
+    CHECK(request.prefix->length() < rows, "prefix={} prompt={}", request.prefix->length(), rows);
+    if (auto copied = cache->copy_from(*request.prefix); !copied) {
+      free_caches_.push_back(std::move(cache));
+      return tl::unexpected(std::move(copied).error());
+    }
+  }
   sessions_.push_back(std::unique_ptr<Session>(
       new Session(std::move(request), std::move(cache), config.embedding)));
   return sessions_.back().get();
+}
+
+base::Result<KvCache> Batcher::prefill(std::span<const Token> tokens, const Mix* mix) {
+  const auto n = static_cast<int64_t>(tokens.size());
+  if (n > options_.context) {
+    return base::make_error(base::Code::kLimit, "a prefix of {} tokens does not fit a context of {}", n,
+                            options_.context);
+  }
+  TRY_ASSIGN(KvCache cache, KvCache::create(executor_.model().config(), n));
+  const size_t chunk = static_cast<size_t>(
+      std::min<int64_t>(limits::kPrefillChunkRows, executor_.options().rows_max));
+  for (size_t at = 0; at < tokens.size(); at += chunk) {
+    const Segment segment{.cache = &cache,
+                          .tokens = tokens.subspan(at, std::min(chunk, tokens.size() - at)),
+                          .mix = mix == nullptr ? Mix() : *mix};
+    executor_.forward(std::span(&segment, 1), {}, nullptr);
+  }
+  return cache;
 }
 
 void Batcher::release(Session* session) {

@@ -28,6 +28,7 @@ struct Request {
   std::vector<float> embeddings;       // [rows x embedding], instead of ids
   int64_t max_tokens = 256;
   SamplingOptions sampling;
+  const KvCache* prefix = nullptr;     // of the first tokens of `prompt`, under the same mixture
   const Mix* mix = nullptr;            // null: the base; must outlive the session or the next rebind
 };
 
@@ -73,6 +74,9 @@ class Batcher {
   /// Ends a session; its cells serve the next one.
   void release(Session* session);
   void cancel(Session& session) { session.finish_ = Finish::kCancelled; }
+
+  /// Keys and values of `tokens` under `mix`, to begin many requests with; runs steps of its own.
+  [[nodiscard]] base::Result<KvCache> prefill(std::span<const Token> tokens, const Mix* mix);
 
   /// One executor step over all running sessions: every decode, then prefill chunks as room is left.
   /// False if there was nothing to do.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/rng.h"
@@ -19,7 +20,7 @@ constexpr int kQ4_1 = 3, kF32 = 0;
 std::unique_ptr<Model> open_random(std::string_view architecture, int type) {
   const base::Path path = std::filesystem::temp_directory_path() /
                           fmt::format("retort-executor-{}-{}-{}.gguf", architecture, type, getpid());
-  EXPECT_TRUE(write_random_model(path, {.config = tiny_config(architecture), .type = type}));
+  EXPECT_TRUE(write_random_model(path, {.config = tiny_config(architecture), .type = type, .output_type = type == kF32 ? kF32 : 8}));
   base::Team team(1);
   auto model = Model::open(path, team);
   std::filesystem::remove(path);
@@ -37,12 +38,13 @@ class RandomSlot {
     for (int layer = 0; layer < layers; ++layer) {
       for (int t = 0; t < kLayerTargets; ++t) {
         const auto [out, in] = config.shape(static_cast<Target>(t));
-        auto& a = halves_.emplace_back(random_halves(rng, in * rank));
-        auto& b = halves_.emplace_back(random_halves(rng, kernels::padded(out) * rank));
+        const auto* a = halves_.emplace_back(random_halves(rng, in * rank)).data();
+        const auto* b =
+            halves_.emplace_back(random_halves(rng, kernels::padded(out) * rank)).data();
         auto& d = floats_.emplace_back(static_cast<size_t>(kernels::padded(out)));
         for (float& x : d) x = static_cast<float>(0.1 * rng.normal());
         matrices_[static_cast<size_t>(matrix_index(layer, static_cast<Target>(t), layers))] = {
-            rank, a.data(), b.data(), d.data()};
+            rank, a, b, d.data()};
       }
     }
     view_.matrices = matrices_;
@@ -208,6 +210,29 @@ TEST(Batcher, SwapTakesEffectAtTheNextStepAndKeepsTheCache) {
   const Segment unswapped{.cache = &cache, .tokens = std::span(&last, 1), .mix = mix_a};
   cold.forward(std::span(&unswapped, 1), std::span(&row, 1), expected.data());
   EXPECT_FALSE(same_bits(expected, {swapped.begin(), swapped.end()})) << "the swap did nothing";
+}
+
+TEST(Batcher, APrefixComputedOnceGivesTheSameTokens) {
+  const auto model = open_random("llama", kQ4_1);
+  const RandomSlot a(model->config(), 1);
+  const Mix mix(a.view());
+  base::Team team(2);
+  Executor executor(*model, team, {.rows_max = 64, .context_max = 64});
+  Batcher batcher(executor, {.sessions_max = 2, .context = 64});
+  const auto prompt = random_tokens(*model, 20, 3);
+  const KvCache prefix = batcher.prefill(std::span(prompt).first(13), &mix).value();
+  const KvCache foreign = batcher.prefill(std::span(prompt).first(13), nullptr).value();
+  std::vector<std::vector<float>> logits;
+  for (const KvCache* start : {static_cast<const KvCache*>(nullptr), &prefix, &foreign}) {
+    Session* session =
+        batcher.add({.prompt = prompt, .max_tokens = 4, .prefix = start, .mix = &mix}).value();
+    batcher.step();
+    const auto last = batcher.last_logits(*session);
+    logits.emplace_back(last.begin(), last.end());
+    batcher.release(session);
+  }
+  EXPECT_TRUE(same_bits(logits[0], logits[1]));
+  EXPECT_FALSE(same_bits(logits[0], logits[2])) << "a prefix of another mixture should show";
 }
 
 TEST(Batcher, RefusesWhatDoesNotFit) {

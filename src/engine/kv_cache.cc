@@ -1,5 +1,7 @@
 #include "engine/kv_cache.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/limits.h"
 
@@ -27,6 +29,21 @@ base::Result<KvCache> KvCache::create(const Config& config, int64_t capacity) {
 void KvCache::truncate(int64_t length) {
   CHECK(length >= 0 && length <= length_, "length={} of {}", length, length_);
   length_ = length;
+}
+
+base::Result<void> KvCache::copy_from(const KvCache& prefix) {
+  if (prefix.length_ > capacity_) {
+    return base::make_error(base::Code::kLimit, "a prefix of {} tokens does not fit a context of {}",
+                            prefix.length_, capacity_);
+  }
+  CHECK(kv_heads_ == prefix.kv_heads_ && head_dim_ == prefix.head_dim_);
+  const int64_t heads = static_cast<int64_t>(prefix.cells_.size()) / (prefix.capacity_ * head_dim_);
+  for (int64_t head = 0; head < heads; ++head) {
+    std::copy_n(prefix.cells_.data() + head * prefix.capacity_ * head_dim_,
+                prefix.length_ * head_dim_, cells_.data() + head * capacity_ * head_dim_);
+  }
+  length_ = prefix.length_;
+  return {};
 }
 
 void KvCache::advance(int64_t rows) {

@@ -12,26 +12,46 @@ namespace {
 
 using engine::Finish;
 
-engine::Request make_request(const std::vector<engine::Token>& prompt,
-                             const EvaluationOptions& options) {
-  engine::Request request;
-  request.prompt = prompt;
-  request.max_tokens = options.max_tokens;
-  request.mix = options.mix;
-  return request;
-}
-
-base::Result<std::vector<engine::Token>> encode(const engine::Model& model,
-                                                const record::Draft& problem,
-                                                std::span<const record::Record> shots) {
+std::vector<engine::Message> shot_messages(std::span<const record::Record> shots) {
   std::vector<engine::Message> messages;
   for (const record::Record& shot : shots) {
     messages.push_back({"user", shot.draft.prompt});
     messages.push_back({"assistant", shot.completion()});
   }
+  return messages;
+}
+
+/// The worked examples that every problem begins with, computed once.
+struct Prefix {
+  std::vector<engine::Message> messages;
+  std::vector<engine::Token> tokens;
+  engine::KvCache cache;
+};
+
+base::Result<Prefix> compute_prefix(const engine::Model& model, engine::Batcher& batcher,
+                                    const EvaluationOptions& options) {
+  Prefix prefix;
+  prefix.messages = shot_messages(options.shots);
+  if (prefix.messages.empty()) return prefix;
+  TRY_ASSIGN(engine::EncodedChat chat, model.vocabulary().encode_chat(prefix.messages, false));
+  prefix.tokens = std::move(chat.tokens);
+  TRY_ASSIGN(prefix.cache, batcher.prefill(prefix.tokens, options.mix));
+  return prefix;
+}
+
+base::Result<engine::Request> make_request(const engine::Model& model, const record::Draft& problem,
+                                           const Prefix& prefix, const EvaluationOptions& options) {
+  std::vector<engine::Message> messages = prefix.messages;
   messages.push_back({"user", problem.prompt});
   TRY_ASSIGN(engine::EncodedChat chat, model.vocabulary().encode_chat(messages, true));
-  return std::move(chat.tokens);
+  engine::Request request;
+  request.prompt = std::move(chat.tokens);
+  request.max_tokens = options.max_tokens;
+  request.mix = options.mix;
+  const bool shared = !prefix.tokens.empty() && request.prompt.size() > prefix.tokens.size() &&
+                      std::equal(prefix.tokens.begin(), prefix.tokens.end(), request.prompt.begin());
+  if (shared) request.prefix = &prefix.cache;
+  return request;
 }
 
 template <class Predicate>
@@ -71,6 +91,7 @@ base::Result<Evaluation> evaluate(const engine::Model& model, engine::Batcher& b
   const auto start = std::chrono::steady_clock::now();
   Evaluation evaluation;
   evaluation.answers.resize(problems.size());
+  TRY_ASSIGN(const Prefix prefix, compute_prefix(model, batcher, options));
   std::vector<std::pair<engine::Session*, size_t>> running;
   const auto release_all = [&] {
     for (const auto& [session, problem] : running) batcher.release(session);
@@ -79,10 +100,10 @@ base::Result<Evaluation> evaluate(const engine::Model& model, engine::Batcher& b
   int64_t done = 0;
   while (next < problems.size() || !running.empty()) {
     while (next < problems.size() && !batcher.full()) {
-      auto session = encode(model, problems[next], options.shots)
-                         .and_then([&](const std::vector<engine::Token>& prompt) {
-                           return batcher.add(make_request(prompt, options));
-                         });
+      auto session =
+          make_request(model, problems[next], prefix, options).and_then([&](engine::Request request) {
+            return batcher.add(std::move(request));
+          });
       if (!session) {
         release_all();
         return base::in_context("evaluation", std::move(session).error());

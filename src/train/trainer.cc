@@ -126,6 +126,15 @@ double Trainer::run_micro_batch(std::span<const Example* const> examples, size_t
   return loss;
 }
 
+double Trainer::run_all(std::span<const Example* const> examples, int64_t targets, bool backward) {
+  if (targets == 0) return 0;
+  if (backward) team_.run([&](base::Lane lane) { trainable_.clear_gradients(lane); });
+  const float weight = backward ? static_cast<float>(1.0 / static_cast<double>(targets)) : 0.0f;
+  double loss = 0;
+  for (size_t at = 0; at < examples.size();) loss += run_micro_batch(examples, at, weight);
+  return loss / static_cast<double>(targets);
+}
+
 StepReport Trainer::step() {
   const std::vector<const Example*> records = records_of_step(step_);
   StepReport report{.step = step_ + 1, .learning_rate = learning_rate(step_)};
@@ -133,11 +142,7 @@ StepReport Trainer::step() {
     report.supervised_tokens += example->targets;
     report.rows += example->rows();
   }
-  team_.run([&](base::Lane lane) { trainable_.clear_gradients(lane); });
-  const auto weight = static_cast<float>(1.0 / static_cast<double>(report.supervised_tokens));
-  double loss = 0;
-  for (size_t at = 0; at < records.size();) loss += run_micro_batch(records, at, weight);
-  report.loss = loss / static_cast<double>(report.supervised_tokens);
+  report.loss = run_all(records, report.supervised_tokens, true);
 
   const auto t = static_cast<double>(step_ + 1);
   kernels::AdamW adamw{.learning_rate = report.learning_rate,
@@ -162,17 +167,25 @@ StepReport Trainer::step() {
   return report;
 }
 
+double Trainer::accumulate(std::span<const Example> examples) {
+  const auto [fitting, targets] = fit(examples);
+  return run_all(fitting, targets, true);
+}
+
 double Trainer::evaluate_loss(std::span<const Example> examples) {
-  std::vector<const Example*> pointers;
+  const auto [fitting, targets] = fit(examples);
+  return run_all(fitting, targets, false);
+}
+
+std::pair<std::vector<const Example*>, int64_t> Trainer::fit(std::span<const Example> examples) const {
+  std::vector<const Example*> fitting;
   int64_t targets = 0;
   for (const Example& example : examples) {
     if (example.rows() > longest_) continue;
-    pointers.push_back(&example);
+    fitting.push_back(&example);
     targets += example.targets;
   }
-  double loss = 0;
-  for (size_t at = 0; at < pointers.size();) loss += run_micro_batch(pointers, at, 0.0f);
-  return targets == 0 ? 0 : loss / static_cast<double>(targets);
+  return {std::move(fitting), targets};
 }
 
 bool Trainer::offer(double score) {

@@ -37,6 +37,9 @@ class Trainer {
                                                                      const Options& options);
 
   StepReport step();
+  /// Clears the gradients and adds those of the mean loss of `examples`; step() without the update.
+  /// Returns the mean loss per supervised token.
+  double accumulate(std::span<const Example> examples);
   int64_t steps_done() const { return step_; }
   int64_t steps_total() const { return steps_total_; }
   bool done() const { return step_ >= steps_total_; }
@@ -68,6 +71,10 @@ class Trainer {
           const Options& options, int64_t longest);
 
   std::vector<const Example*> records_of_step(int64_t step) const;
+  /// Those that the caches have room for, and their supervised tokens.
+  std::pair<std::vector<const Example*>, int64_t> fit(std::span<const Example> examples) const;
+  /// Mean loss over all of `examples`, and its gradient where `backward`.
+  double run_all(std::span<const Example* const> examples, int64_t targets, bool backward);
   /// Forward (and, unless weight is 0, backward) of as many examples as fit, from examples[at].
   /// Returns the summed loss and moves `at` on.
   double run_micro_batch(std::span<const Example* const> examples, size_t& at, float weight);
