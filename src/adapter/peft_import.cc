@@ -14,6 +14,14 @@
 namespace retort::adapter {
 namespace {
 
+// Not fmt::join: g++ 12 warns falsely of an overflow in it.
+template <class Range>
+std::string joined(const Range& values) {
+  std::string text;
+  for (const auto& value : values) text += fmt::format("{}{}", text.empty() ? "" : ", ", value);
+  return text;
+}
+
 using base::Code;
 using base::Path;
 using base::Result;
@@ -186,7 +194,7 @@ class Importer {
                                   const std::vector<int64_t>& expected) {
     if (tensor.shape == expected) return {};
     return make_error(Code::kMismatch, "{} is [{}]; the base and the rank ask for [{}]", what,
-                      fmt::join(tensor.shape, ", "), fmt::join(expected, ", "));
+                      joined(tensor.shape), joined(expected));
   }
 
   void report_differences() const {

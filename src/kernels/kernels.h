@@ -3,8 +3,14 @@
 //
 // Bits. Every output element is accumulated in an order that depends on nothing but its own row and
 // column: not on how many rows a call holds, on the ranges, or on threads. Batch invariance, exact
-// resume and "trainer = server" rest on this. AVX2, AVX-512 and portable code are chosen at run
-// time (kernels/dispatch.h).
+// resume and "trainer = server" rest on this. Portable code, AVX2, AVX-VNNI and AVX-512 are chosen
+// at run time (kernels/dispatch.h: active().name), and all give the same bits, NaN payloads aside:
+// 8-bit dot products are exact integers, each float product-sum is one FMA rounded once (a slow
+// library call where portable code runs on a processor without FMA), and horizontal sums have one
+// order (lane i + lane i + 8, then neighbours). The one thing from outside is libm's log, of the
+// losses and of attend_gradient's row sums. Accuracy: exp is within 2 ulp; other sums are plain
+// float sums. Quantised activations do not carry NaN: a block with infinities gives infinities or
+// NaN, a block whose only odd values are NaN may give finite numbers.
 //
 // Layouts, all dense, row-major, 64-byte aligned where we allocate:
 //   rows      [n x k] float: n token rows of k features

@@ -1,6 +1,5 @@
 #include "loop/recipe.h"
 
-#define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
 #include <concepts>
@@ -85,6 +84,13 @@ class TableReader {
   std::string section_;
   std::set<std::string, std::less<>> seen_;
 };
+
+base::Result<toml::table> parse_toml(std::string_view text, std::string_view name) try {
+  return toml::parse(text);
+} catch (const toml::parse_error& error) {
+  return make_error(Code::kInvalidInput, "{}:{}: {}", name, error.source().begin.line,
+                    std::string(error.description()));
+}
 
 base::Result<void> read_teacher(TableReader table, Recipe::Teacher& teacher) {
   TRY(table.read("kind", teacher.kind));
@@ -178,13 +184,9 @@ base::Result<void> check(const Recipe& recipe, std::string_view file) {
 }  // namespace
 
 base::Result<Recipe> parse_recipe(std::string_view text, std::string_view name) {
-  const toml::parse_result parsed = toml::parse(text);
-  if (!parsed) {
-    return make_error(Code::kInvalidInput, "{}:{}: {}", name, parsed.error().source().begin.line,
-                      std::string(parsed.error().description()));
-  }
+  TRY_ASSIGN(const toml::table parsed, parse_toml(text, name));
   Recipe recipe;
-  TableReader top(parsed.table(), name, "");
+  TableReader top(parsed, name, "");
   TRY(top.read("name", recipe.name));
   TRY(top.read("base", recipe.base));
   for (const char* section : {"teacher", "train", "eval"}) {

@@ -93,7 +93,7 @@ class Distil final : public Command {
   std::string command_line(const loop::Recipe& recipe) const {
     std::string line = "retort distil";
     line += recipe_.empty() ? " --records " + records_ + " --name " + recipe.name : " " + recipe_;
-    if (!arms_.empty()) line += fmt::format(" --arms {}", fmt::join(arms_, ","));
+    for (const std::string& arm : arms_) line += " --arms " + arm;
     if (seed_ > 0) line += fmt::format(" --seed {}", seed_);
     return line;
   }

@@ -7,20 +7,21 @@ static_assert(kQueries % kRowTile == 0);
 /// scores[h][t] = q[h] . k[t] * scale for up to 8 keys from t; reads no key past `keys`.
 void score_keys(const float* q, int64_t group, const Half* k, int64_t keys, int64_t head_dim,
                 float scale, float* scores, int64_t stride) {
-  float row[8][kHeadDimMax];
-  for (int64_t j = 0; j < keys; ++j)
+  alignas(64) float row[8][kHeadDimMax];
+  for (int64_t j = 0; j < 8; ++j)
     for_column_tiles(head_dim, [&](auto width, int64_t d) {
       constexpr int W = decltype(width)::value;
-      store_width<W>(&row[j][d], load_half_width<W>(k + j * head_dim + d));
+      store_width<W>(&row[j][d], load_half_width<W>(k + smaller(j, keys - 1) * head_dim + d));
     });
   for (int64_t h = 0; h < group; ++h) {
     F32x16 sum[8];
-    for (F32x16& s : sum) s = zero();
+    unroll<8>([&](auto j) { sum[j.value] = zero(); });
     for_column_tiles(head_dim, [&](auto width, int64_t d) {
       constexpr int W = decltype(width)::value;
       const F32x16 query = load_width<W>(q + h * head_dim + d);
-      for (int64_t j = 0; j < 8; ++j)
-        if (j < keys) sum[j] = fma(query, load_width<W>(&row[j][d]), sum[j]);
+      unroll<8>([&](auto j) {
+        sum[j.value] = fma(query, load_width<W>(&row[j.value][d]), sum[j.value]);
+      });
     });
     float dots[8];
     reduce_add8(sum, dots);

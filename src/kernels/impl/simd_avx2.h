@@ -190,8 +190,13 @@ RETORT_INLINE I32x16 widen_add(Partial p, I32x16 sum) {
           _mm256_add_epi32(_mm256_madd_epi16(p.b, one), sum.b)};
 }
 #endif
+/// Keeps a sum in its register: g++ otherwise reorders the additions, and spills every product.
+RETORT_INLINE Partial pinned(Partial p) {
+  __asm__("" : "+x"(p.a), "+x"(p.b));
+  return p;
+}
 RETORT_INLINE Partial dot_unsigned(Partial p, Bytes w, FourBytes x) {
-  return {dot_add(p.a, w.a, x.v), dot_add(p.b, w.b, x.v)};
+  return pinned({dot_add(p.a, w.a, x.v), dot_add(p.b, w.b, x.v)});
 }
 // w x = |w| (sign(w) x): the instruction wants one unsigned factor.
 struct SignedBytes {
@@ -201,6 +206,6 @@ RETORT_INLINE SignedBytes to_signed(Bytes w) {
   return {w, {_mm256_abs_epi8(w.a), _mm256_abs_epi8(w.b)}};
 }
 RETORT_INLINE Partial dot_signed(Partial p, SignedBytes w, FourBytes x) {
-  return {dot_add(p.a, w.magnitude.a, _mm256_sign_epi8(x.v, w.w.a)),
-          dot_add(p.b, w.magnitude.b, _mm256_sign_epi8(x.v, w.w.b))};
+  return pinned({dot_add(p.a, w.magnitude.a, _mm256_sign_epi8(x.v, w.w.a)),
+                 dot_add(p.b, w.magnitude.b, _mm256_sign_epi8(x.v, w.w.b))});
 }

@@ -130,8 +130,13 @@ RETORT_INLINE I32x16 widen_add(Partial p, I32x16 sum) {
   return {_mm512_add_epi32(_mm512_madd_epi16(p.v, _mm512_set1_epi16(1)), sum.v)};
 }
 #endif
+/// Keeps a sum in its register: g++ otherwise reorders the additions, and spills every product.
+RETORT_INLINE Partial pinned(Partial p) {
+  __asm__("" : "+v"(p.v));
+  return p;
+}
 RETORT_INLINE Partial dot_unsigned(Partial p, Bytes w, FourBytes x) {
-  return {dot_add(p.v, w.v, x.v)};
+  return pinned({dot_add(p.v, w.v, x.v)});
 }
 struct SignedBytes {
   __m512i magnitude;
@@ -142,5 +147,5 @@ RETORT_INLINE SignedBytes to_signed(Bytes w) {
 }
 RETORT_INLINE Partial dot_signed(Partial p, SignedBytes w, FourBytes x) {
   const __m512i signed_x = _mm512_mask_sub_epi8(x.v, w.negative, _mm512_setzero_si512(), x.v);
-  return {dot_add(p.v, w.magnitude, signed_x)};
+  return pinned({dot_add(p.v, w.magnitude, signed_x)});
 }
