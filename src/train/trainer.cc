@@ -291,9 +291,8 @@ int64_t Trainer::bytes(const engine::Config& config, const Options& options, int
     scratch = std::max(scratch, adapter::fold_scratch_floats(in, rank));
   }
   const engine::Executor::Options executor{options.micro_batch_rows, longest, true};
-  const int64_t caches =
-      std::min<int64_t>(options.batch, options.micro_batch_rows / std::max<int64_t>(1, longest) + 1) *
-      engine::KvCache::bytes(config, longest);
+  // Caches hold `longest` cells each, of which a micro-batch fills as many as it has rows.
+  const int64_t caches = engine::KvCache::bytes(config, options.micro_batch_rows);
   return adapter_bytes + 4 * threads * scratch +
          engine::Executor::bytes(config, executor, threads, rank_max) +
          engine::BackwardWeights::bytes(config, mode) +
