@@ -18,7 +18,8 @@ namespace {
 
 using base::Lane;
 
-constexpr int64_t kLossRows = 128;  // rows of logits held at once
+constexpr int64_t kLossRows = 128;   // rows of logits held at once
+constexpr int64_t kWindowPanels = 2;  // of streamed weights; quantised blocks span two
 
 int64_t widest(const Config& config) {
   return std::max({config.embedding, config.q_dim(), config.kv_dim(), config.feed_forward});
@@ -30,9 +31,11 @@ kernels::AlignedArray<float> floats(int64_t n) {
 
 }  // namespace
 
-BackwardWeights::BackwardWeights(const Model& model, base::Team& team)
-    : layers_(model.config().layers) {
-  for (int layer = 0; layer < layers_; ++layer) {
+BackwardWeights::BackwardWeights(const Model& model, base::Team& team, Mode mode)
+    : model_(model), mode_(mode) {
+  if (mode == Mode::kStreamed) return;
+  const int layers = model.config().layers;
+  for (int layer = 0; layer < layers; ++layer) {
     for (int t = 0; t < kLayerTargets; ++t) {
       matrices_.emplace_back(model.weight(layer, static_cast<Target>(t)));
     }
@@ -41,15 +44,39 @@ BackwardWeights::BackwardWeights(const Model& model, base::Team& team)
   team.run([&](Lane lane) {
     for (size_t i = 0; i < matrices_.size(); ++i) {
       const int layer = static_cast<int>(i) / kLayerTargets;
-      const auto target = layer == layers_ ? Target::kOutput
-                                           : static_cast<Target>(static_cast<int>(i) % kLayerTargets);
+      const auto target = layer == layers ? Target::kOutput
+                                          : static_cast<Target>(static_cast<int>(i) % kLayerTargets);
       const auto [begin, end] = lane.share(kernels::panels_of(matrices_[i].in()));
       matrices_[i].fill_panels(model.weight(layer, target), begin, end);
     }
   });
 }
 
-int64_t BackwardWeights::bytes(const Config& config) {
+void BackwardWeights::input_gradient(int layer, Target target, const float* dy, int64_t rows,
+                                     int64_t panel_begin, int64_t panel_end,
+                                     kernels::TransposedWeight& window, float* dx) const {
+  if (mode_ == Mode::kResident) {
+    const auto index = static_cast<size_t>(matrix_index(layer, target, model_.config().layers));
+    kernels::linear_input_gradient(matrices_[index], dy, rows, panel_begin, panel_end, dx);
+    return;
+  }
+  const kernels::Weight& weight = model_.weight(layer, target);
+  for (int64_t p = panel_begin; p < panel_end;) {
+    const int64_t end = std::min(panel_end, p - p % kWindowPanels + kWindowPanels);
+    window.show(weight, p, end);
+    kernels::linear_input_gradient(window, dy, rows, p, end, dx);
+    p = end;
+  }
+}
+
+int64_t BackwardWeights::window_floats(const Config& config) {
+  const int64_t tallest =
+      std::max({config.vocabulary, config.feed_forward, config.embedding, config.q_dim(), config.kv_dim()});
+  return kWindowPanels * kernels::kPanel * tallest;
+}
+
+int64_t BackwardWeights::bytes(const Config& config, Mode mode) {
+  if (mode == Mode::kStreamed) return 0;
   int64_t count = kernels::padded(config.embedding) * config.vocabulary;
   for (int t = 0; t < kLayerTargets; ++t) {
     const auto [out, in] = config.shape(static_cast<Target>(t));
@@ -72,12 +99,23 @@ Backward::Backward(Executor& executor, const BackwardWeights& weights)
   dh_ = floats(rows * limits::kRankMax);
   scratch_ = floats(executor.team().size() * 2 * kernels::padded(executor.options().context_max));
   row_losses_.resize(static_cast<size_t>(rows));
+  if (weights.mode() == BackwardWeights::Mode::kResident) {
+    windows_.resize(static_cast<size_t>(executor.team().size()));
+    return;
+  }
+  for (int lane = 0; lane < executor.team().size(); ++lane) {
+    windows_.push_back(kernels::TransposedWeight::window(BackwardWeights::window_floats(config)));
+  }
 }
 
-int64_t Backward::bytes(const Config& config, int64_t rows_max, int64_t rank_max, int threads) {
-  (void)threads;
-  return 4 * (std::min(kLossRows, rows_max) * config.vocabulary + rows_max * config.embedding +
-              7 * rows_max * widest(config) + 2 * rows_max * rank_max);
+int64_t Backward::bytes(const Config& config, const Executor::Options& executor, int threads,
+                        BackwardWeights::Mode mode) {
+  const int64_t rows = executor.rows_max;
+  const bool streamed = mode == BackwardWeights::Mode::kStreamed;
+  const int64_t lane = 2 * kernels::padded(executor.context_max) +
+                       (streamed ? BackwardWeights::window_floats(config) : 0);
+  return 4 * (std::min(kLossRows, rows) * config.vocabulary + threads * lane +
+              rows * (config.embedding + 7 * widest(config) + 2 * limits::kRankMax + 1));
 }
 
 struct Backward::Pass {
@@ -92,6 +130,7 @@ struct Backward::Pass {
   const int64_t rows = e.rows();
 
   float* wide(int i) const { return b.wide_[i].data(); }
+  kernels::TransposedWeight& window() const { return b.windows_[static_cast<size_t>(lane.index())]; }
 
   /// dx = gradient of one linear layer's input (skipped where null); adds the module's gradients.
   /// x: its input [rows x in]; y: its output without bias; dy: gradient of y.
@@ -119,7 +158,7 @@ struct Backward::Pass {
     }
     if (dx != nullptr) {
       const auto [begin, end] = lane.share(kernels::panels_of(in));
-      kernels::linear_input_gradient(b.weights_.layer(layer, target), scaled, rows, begin, end, dx);
+      b.weights_.input_gradient(layer, target, scaled, rows, begin, end, window(), dx);
     }
     if (matrix.rank > 0) {
       const auto [in_begin, in_end] = lane.share(in, kernels::kPanel);
@@ -294,8 +333,7 @@ struct Backward::Pass {
     }
     lane.barrier();
     const auto [begin, end] = lane.share(kernels::panels_of(width));
-    kernels::linear_input_gradient(b.weights_.layer(0, Target::kOutput), b.logits_.data(), n, begin,
-                                   end, wide(0));
+    b.weights_.input_gradient(0, Target::kOutput, b.logits_.data(), n, begin, end, window(), wide(0));
     lane.barrier();
     for (int64_t i = first; i < last; ++i) {
       const int64_t row = chunk[static_cast<size_t>(i)];

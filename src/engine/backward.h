@@ -1,6 +1,6 @@
 // The backward pass of a step: gradients of one adapter's factors, W0 frozen. Explicit code a layer, no
 // tape; it reads the activations that an Executor with keep_layers left behind, recomputes elementwise
-// parts, and needs every quantised matrix once more, dequantised and transposed.
+// parts, and needs every quantised matrix once more, dequantised and transposed (BackwardWeights).
 //
 // Rounding (of activations to 8 bits, of K and V to binary16) is passed straight through. The row norm
 // in DoRA's c is a constant to the gradient, as in PEFT.
@@ -12,18 +12,30 @@
 
 namespace retort::engine {
 
-/// Every linear layer's W0 as dx = W0^T dy reads it. Made once a training run.
+/// Every linear layer's W0 as dx = W0^T dy reads it. Immutable; the model outlives it.
 class BackwardWeights {
  public:
-  BackwardWeights(const Model& model, base::Team& team);
-  const kernels::TransposedWeight& layer(int layer, Target target) const {
-    return matrices_[static_cast<size_t>(matrix_index(layer, target, layers_))];
-  }
-  static int64_t bytes(const Config& config);
+  /// Both give the same bits: the values come from the same code.
+  enum class Mode {
+    kResident,  // all matrices in memory as floats: made once
+    kStreamed,  // two panels a lane, made anew in every pass from the packed weights
+  };
+  BackwardWeights(const Model& model, base::Team& team, Mode mode = Mode::kResident);
+  Mode mode() const { return mode_; }
+  /// dx = W0^T dy for panels [panel_begin, panel_end) of the layer's inputs, as
+  /// kernels::linear_input_gradient. `window`: this lane's own, of window_floats(); unused if resident.
+  void input_gradient(int layer, Target target, const float* dy, int64_t rows, int64_t panel_begin,
+                      int64_t panel_end, kernels::TransposedWeight& window, float* dx) const;
+
+  /// Of the windows that a streamed pass needs.
+  static int64_t window_floats(const Config& config);
+  /// What it holds beside the model's weights: nothing if streamed.
+  static int64_t bytes(const Config& config, Mode mode = Mode::kResident);
 
  private:
-  int layers_;
-  std::vector<kernels::TransposedWeight> matrices_;
+  const Model& model_;
+  Mode mode_;
+  std::vector<kernels::TransposedWeight> matrices_;  // by matrix_index; none if streamed
 };
 
 /// One module of the adapter in training: what the backward pass reads beside the serving form, and
@@ -52,7 +64,8 @@ class Backward {
   void propagate(std::span<const Segment> segments, const SlotView& slot,
                  std::span<const ModuleGradient> gradients);
 
-  static int64_t bytes(const Config& config, int64_t rows_max, int64_t rank_max, int threads);
+  static int64_t bytes(const Config& config, const Executor::Options& executor, int threads,
+                       BackwardWeights::Mode mode);
 
  private:
   struct Pass;
@@ -67,6 +80,7 @@ class Backward {
   kernels::AlignedArray<float> scaled_;               // dy * c, [rows x widest]
   kernels::AlignedArray<float> scratch_;              // attention, per lane
   std::vector<float> row_losses_;
+  std::vector<kernels::TransposedWeight> windows_;    // one a lane, for streamed weights
 };
 
 }  // namespace retort::engine

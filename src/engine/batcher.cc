@@ -32,6 +32,11 @@ Batcher::Batcher(Executor& executor, const Options& options)
   logits_.resize(n * static_cast<size_t>(executor.model().config().vocabulary));
 }
 
+int64_t Batcher::bytes(const Config& config, const Options& options) {
+  const int64_t logits = config.vocabulary * static_cast<int64_t>(sizeof(float));
+  return options.sessions_max * (KvCache::bytes(config, options.context) + logits);
+}
+
 base::Result<Session*> Batcher::add(Request request) {
   const Config& config = executor_.model().config();
   if (full()) {

@@ -67,6 +67,8 @@ class Batcher {
 
   /// `executor` outlives the batcher; options.context is at most its context_max.
   Batcher(Executor& executor, const Options& options);
+  /// Bytes that it holds once every session has used its whole context.
+  static int64_t bytes(const Config& config, const Options& options);
 
   /// Admits a session, or kLimit: all places taken, an empty prompt, or prompt plus max_tokens that do
   /// not fit the context (with both counts). The pointer is valid until release().

@@ -19,6 +19,9 @@ kernels::AlignedArray<float> floats(int64_t n) {
   return kernels::AlignedArray<float>(static_cast<size_t>(n));
 }
 
+/// Of the step's own lists: a row's segment and position.
+constexpr int64_t kRowBytes = sizeof(int32_t) + sizeof(int64_t);
+
 int64_t widest_input(const Config& config) {
   return std::max({config.embedding, config.q_dim(), config.feed_forward});
 }
@@ -93,13 +96,14 @@ Executor::Executor(const Model& model, base::Team& team, const Options& options)
   }
 }
 
-int64_t Executor::bytes(const Config& config, const Options& options, int threads) {
+int64_t Executor::bytes(const Config& config, const Options& options, int threads, int64_t rank) {
   const int64_t widest = widest_input(config);
   const int64_t group = config.heads / config.kv_heads;
   return Activations::bytes(config, options.rows_max, options.keep_layers) +
          options.rows_max * widest * 5 + options.rows_max * widest / 4 +
          4 * threads * group * kernels::padded(options.context_max) +
-         4 * options.context_max * config.rotary_dims;
+         4 * options.context_max * config.rotary_dims +
+         options.rows_max * (3 * 4 * rank + kRowBytes);
 }
 
 /// One lane's walk through a step.

@@ -62,8 +62,9 @@ class Executor {
   int64_t position(int64_t row) const { return row_positions_[static_cast<size_t>(row)]; }
   float attention_scale() const { return attention_scale_; }
 
-  /// Bytes that an executor with these options holds beside the model.
-  static int64_t bytes(const Config& config, const Options& options, int threads);
+  /// Bytes that an executor with these options holds beside the model, once it has run a full step
+  /// under an adapter of `rank` (0: under none).
+  static int64_t bytes(const Config& config, const Options& options, int threads, int64_t rank = 0);
 
  private:
   struct Pass;  // one lane's walk through a step (executor.cc)

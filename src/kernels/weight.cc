@@ -250,15 +250,8 @@ size_t panel_bytes(Format format, int64_t in) {
   return static_cast<size_t>(in / kBlock / layout.blocks() * layout.unit_bytes());
 }
 
-}  // namespace
-
-Weight::Weight() = default;
-Weight::~Weight() = default;
-Weight::Weight(Weight&&) noexcept = default;
-Weight& Weight::operator=(Weight&&) noexcept = default;
-
-base::Result<Weight> Weight::pack(int ggml_type, std::span<const std::byte> data, int64_t out,
-                                  int64_t in) {
+/// The format of a matrix that pack() takes.
+base::Result<Format> check_matrix(int ggml_type, int64_t out, int64_t in) {
   const auto format = format_of(ggml_type);
   if (!format) {
     const bool known = ggml_type >= 0 && ggml_type < GGML_TYPE_COUNT;
@@ -275,16 +268,37 @@ base::Result<Weight> Weight::pack(int ggml_type, std::span<const std::byte> data
     return make_error(Code::kInvalidInput,
                       "a matrix of {} x {} of type {}: inputs must be a multiple of {}", out, in,
                       ggml_type_name(static_cast<enum ggml_type>(ggml_type)), unit);
+  return *format;
+}
+
+size_t packed_size(Format format, int64_t out, int64_t in) {
+  return static_cast<size_t>((out + kLanes - 1) / kLanes) * panel_bytes(format, in);
+}
+
+}  // namespace
+
+Weight::Weight() = default;
+Weight::~Weight() = default;
+Weight::Weight(Weight&&) noexcept = default;
+Weight& Weight::operator=(Weight&&) noexcept = default;
+
+base::Result<size_t> Weight::packed_bytes(int ggml_type, int64_t out, int64_t in) {
+  TRY_ASSIGN(const Format format, check_matrix(ggml_type, out, in));
+  return packed_size(format, out, in);
+}
+
+base::Result<Weight> Weight::pack(int ggml_type, std::span<const std::byte> data, int64_t out,
+                                  int64_t in) {
+  TRY_ASSIGN(const Format format, check_matrix(ggml_type, out, in));
   const size_t row_bytes = ggml_row_size(static_cast<enum ggml_type>(ggml_type), in);
   if (data.size() / row_bytes < static_cast<size_t>(out))
     return make_error(Code::kInvalidInput, "{} bytes of weights where {} x {} takes {}",
                       data.size(), out, row_bytes, static_cast<size_t>(out) * row_bytes);
   Weight w;
   w.impl_ = std::make_unique<Impl>();
-  w.impl_->format = *format, w.impl_->out = out, w.impl_->in = in;
-  w.impl_->panel_bytes = panel_bytes(*format, in);
-  const auto panels = static_cast<size_t>((out + kLanes - 1) / kLanes);
-  w.impl_->data = AlignedArray<std::byte>(panels * w.impl_->panel_bytes);
+  w.impl_->format = format, w.impl_->out = out, w.impl_->in = in;
+  w.impl_->panel_bytes = panel_bytes(format, in);
+  w.impl_->data = AlignedArray<std::byte>(packed_size(format, out, in));
   std::memset(w.impl_->data.data(), 0, w.impl_->data.size());
   for (int64_t row = 0; row < out; ++row)
     pack_row(*w.impl_, row,
@@ -307,6 +321,19 @@ TransposedWeight::TransposedWeight(const Weight& w)
       in_(w.in()),
       values_(static_cast<size_t>((in_ + kLanes - 1) / kLanes * kLanes * out_)) {}
 
+TransposedWeight TransposedWeight::window(int64_t floats) {
+  TransposedWeight window;
+  window.values_ = AlignedArray<float>(static_cast<size_t>(floats));
+  return window;
+}
+
+void TransposedWeight::show(const Weight& w, int64_t panel_begin, int64_t panel_end) {
+  out_ = w.out(), in_ = w.in(), first_ = panel_begin;
+  const int64_t floats = (panel_end - panel_begin) * out_ * kLanes;
+  CHECK(floats <= static_cast<int64_t>(values_.size()), "{} floats in {}", floats, values_.size());
+  fill_panels(w, panel_begin, panel_end);
+}
+
 void TransposedWeight::fill_panels(const Weight& w, int64_t panel_begin, int64_t panel_end) {
   CHECK(w.out() == out_ && w.in() == in_);
   float row[kBlock];
@@ -319,9 +346,9 @@ void TransposedWeight::fill_panels(const Weight& w, int64_t panel_begin, int64_t
       std::fill(row + count, row + kBlock, 0.0f);
       dequantize(w.impl(), o, begin, count, row);
       const float* half = row + (p * kLanes - begin);
-      std::memcpy(values_.data() + (p * out_ + o) * kLanes, half, kLanes * sizeof(float));
+      std::memcpy(values_.data() + ((p - first_) * out_ + o) * kLanes, half, kLanes * sizeof(float));
       if (pair)
-        std::memcpy(values_.data() + ((p + 1) * out_ + o) * kLanes, row + kLanes,
+        std::memcpy(values_.data() + ((p + 1 - first_) * out_ + o) * kLanes, row + kLanes,
                     kLanes * sizeof(float));
     }
     p += pair;

@@ -46,6 +46,8 @@ class Weight {
   /// Errors: kUnsupported for a type that has no kernel.
   [[nodiscard]] static base::Result<Weight> pack(int ggml_type, std::span<const std::byte> data,
                                                  int64_t out, int64_t in);
+  /// What pack() of such a tensor would take in memory, with the same errors but for `data`.
+  [[nodiscard]] static base::Result<size_t> packed_bytes(int ggml_type, int64_t out, int64_t in);
   int64_t out() const;
   int64_t in() const;
   size_t bytes() const;
@@ -62,20 +64,25 @@ class Weight {
   std::unique_ptr<Impl> impl_;
 };
 
-/// W dequantised and transposed into panels for linear_input_gradient: [panels_of(in)][out][16].
+/// W dequantised and transposed into panels for linear_input_gradient: [panels_of(in)][out][16]. Whole,
+/// or a window: a few panels at a time, of one matrix after the other. The values are the same.
 class TransposedWeight {
  public:
   TransposedWeight() = default;
-  /// Allocates; fill with fill_panels (each thread a range).
+  /// The whole of w. Allocates; fill with fill_panels (each thread a range).
   explicit TransposedWeight(const Weight& w);
   void fill_panels(const Weight& w, int64_t panel_begin, int64_t panel_end);
+  /// A window of `floats` values, for panels of 16 * out floats each.
+  static TransposedWeight window(int64_t floats);
+  /// Of a window: from now on it holds panels [panel_begin, panel_end) of w, and no others.
+  void show(const Weight& w, int64_t panel_begin, int64_t panel_end);
   int64_t out() const { return out_; }
   int64_t in() const { return in_; }
   size_t bytes() const { return values_.size() * sizeof(float); }
-  const float* panel(int64_t p) const { return values_.data() + p * out_ * 16; }
+  const float* panel(int64_t p) const { return values_.data() + (p - first_) * out_ * 16; }
 
  private:
-  int64_t out_ = 0, in_ = 0;
+  int64_t out_ = 0, in_ = 0, first_ = 0;
   AlignedArray<float> values_;
 };
 

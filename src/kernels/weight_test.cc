@@ -64,6 +64,30 @@ TEST_P(WeightTypes, TransposesEveryRange) {
   }
 }
 
+TEST_P(WeightTypes, AWindowShowsThePanelsOfTheWhole) {
+  const Weight first = packed(GetParam(), 21, 256, 3), second = packed(GetParam(), 40, 512, 4);
+  TransposedWeight window = TransposedWeight::window(2 * 16 * 40);
+  for (const Weight* w : {&first, &second}) {
+    TransposedWeight whole(*w);
+    whole.fill_panels(*w, 0, w->in() / 16);
+    for (const auto& [begin, end] : {std::pair{0, 2}, {3, 4}, {6, 8}, {14, 16}}) {
+      window.show(*w, begin, end);
+      ASSERT_EQ(window.in(), w->in());
+      ASSERT_EQ(window.out(), w->out());
+      const auto bytes = static_cast<size_t>(w->out()) * 16 * sizeof(float);
+      for (int64_t p = begin; p < end; ++p) {
+        EXPECT_EQ(std::memcmp(window.panel(p), whole.panel(p), bytes), 0) << p;
+      }
+    }
+  }
+}
+
+TEST_P(WeightTypes, SaysWhatPackingWillTake) {
+  const Weight w = packed(GetParam(), 21, 256, 3);
+  EXPECT_EQ(Weight::packed_bytes(GetParam(), 21, 256), w.bytes());
+  EXPECT_FALSE(Weight::packed_bytes(GetParam(), 21, 20));
+}
+
 TEST_P(WeightTypes, TakesTheBytesOfTheFile) {
   const Weight w = packed(GetParam(), 64, 512, 4);
   const double file = 64.0 * static_cast<double>(ggml_row_size(GetParam(), 512));

@@ -133,6 +133,7 @@ base::Result<void> read_train(const toml::table& section, std::string_view file,
   TRY(table.read("seed", options.seed));
   TRY(table.read("tokens_max", options.tokens_max));
   TRY(table.read("micro_batch_rows", options.micro_batch_rows));
+  TRY(table.read("memory_budget_mb", options.memory_budget_mb));
   return table.refuse_unknown();
 }
 

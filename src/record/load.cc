@@ -57,10 +57,14 @@ class Loader {
     auto record = record_from_line(line);
     if (!record) return refuse(std::move(record).error().message);
     const auto [first, fresh] = first_line_.emplace(record->id(), loaded_.lines);
-    if (!fresh) return refuse(fmt::format("duplicate of line {}", first->second));
+    if (!fresh) {
+      ++loaded_.duplicates;
+      return refuse(fmt::format("duplicate of line {}", first->second));
+    }
     std::string& source = record->draft.source;
     if (source.empty()) source = fmt::format("{}:{}", name_, loaded_.lines);
     loaded_.records.push_back(*std::move(record));
+    loaded_.record_lines.push_back(loaded_.lines);
   }
   Loaded finish() { return std::move(loaded_); }
 

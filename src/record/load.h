@@ -20,8 +20,10 @@ struct LineRefusal {
 
 struct Loaded {
   std::vector<Record> records;
+  std::vector<int64_t> record_lines;  // beside them, from 1
   std::vector<LineRefusal> refusals;  // at most limits::kRecordRefusalsKept
   int64_t refused = 0;                // all of them
+  int64_t duplicates = 0;             // of those, the exact copies of an earlier line
   int64_t lines = 0;
 };
 

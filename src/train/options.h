@@ -29,6 +29,10 @@ struct Options {
   uint64_t seed = 1;         // of A and of the order of records
   int64_t tokens_max = 1024; // longer records are left out and listed
   int64_t micro_batch_rows = 512;  // rows a forward and backward pass holds; bounds memory
+
+  /// What the trainer may hold beside the model; 0: what the machine has free. A budget that does not
+  /// hold W0 in floats costs time: each pass makes them anew (engine/backward.h). The bits are the same.
+  int64_t memory_budget_mb = 0;
 };
 
 }  // namespace retort::train

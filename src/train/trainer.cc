@@ -5,7 +5,9 @@
 #include <numbers>
 #include <numeric>
 
+#include "adapter/fold.h"
 #include "base/check.h"
+#include "base/memory.h"
 #include "base/rng.h"
 #include "train/checkpoint.h"
 
@@ -31,6 +33,7 @@ base::Result<void> check(const Options& o) {
   TRY(range("batch", o.batch, 1, 4096));
   TRY(range("epochs", o.epochs, 0.001, 1000));
   TRY(range("clip", o.clip, 0, 1e6));
+  TRY(range("memory_budget_mb", static_cast<double>(o.memory_budget_mb), 0, 1 << 30));
   return {};
 }
 
@@ -63,7 +66,7 @@ Trainer::Trainer(const engine::Model& model, base::Team& team, std::vector<Examp
       trainable_(model, initial_weights(model, options, team), team),
       executor_(model, team,
                 {.rows_max = options.micro_batch_rows, .context_max = longest, .keep_layers = true}),
-      backward_weights_(model, team),
+      backward_weights_(model, team, weights_mode(model.config(), options, longest, team.size())),
       backward_(executor_, backward_weights_),
       longest_(longest) {}
 
@@ -218,6 +221,9 @@ base::Result<void> Trainer::save(const base::Path& path) const {
   Checkpoint checkpoint{.identity = identity(), .step = step_, .best_step = best_step_,
                         .best_score = best_score_};
   auto& self = const_cast<Trainer&>(*this);  // state() hands out spans; they are only read here
+  const auto parameters = static_cast<size_t>(trainable_.parameters());
+  checkpoint.values.reserve(3 * parameters);
+  if (best_) checkpoint.best.reserve(parameters);
   for (const std::span<float> values : self.trainable_.state()) {
     checkpoint.values.insert(checkpoint.values.end(), values.begin(), values.end());
   }
@@ -269,25 +275,49 @@ base::Result<void> Trainer::resume(const base::Path& path) {
   return {};
 }
 
+namespace {
+
+/// What an adapter in training holds for one module; see Trainable and Crystalliser.
+int64_t module_bytes(int64_t out, int64_t in, int64_t rank, bool dora) {
+  const int64_t padded_rank = adapter::padded_rank(rank);
+  const int64_t factors = rank * (out + in);
+  const int64_t served = padded_rank * (kernels::padded(out) + kernels::padded(in));
+  // Floats: masters, gradients, two moments, the best so far; m likewise; gradients of the serving
+  // form; d, c, norm (and its square in double), the gram. Two forms in binary16.
+  return 4 * (5 * factors + (dora ? 5 * out : 0) + served + 6 * out + rank * padded_rank) +
+         2 * 2 * served;
+}
+
+}  // namespace
+
 int64_t Trainer::bytes(const engine::Config& config, const Options& options, int64_t longest,
-                       int threads) {
-  int64_t parameters = 0;
-  int64_t rank_max = 0;
+                       int threads, WeightsMode mode) {
+  int64_t adapter_bytes = 0;
+  int64_t rank_max = 0, scratch = 0;
   for (int t = 0; t < engine::kLayerTargets; ++t) {
     const int64_t own = options.target_ranks[static_cast<size_t>(t)];
     if (own < 0) continue;
     const int64_t rank = own > 0 ? own : options.rank;
     const auto [out, in] = config.shape(static_cast<engine::Target>(t));
-    parameters += config.layers * (rank * (out + in) + out);
-    rank_max = std::max(rank_max, rank);
+    adapter_bytes += config.layers * module_bytes(out, in, rank, options.dora);
+    rank_max = std::max(rank_max, adapter::padded_rank(rank));
+    scratch = std::max(scratch, adapter::fold_scratch_floats(in, rank));
   }
-  // Masters, two moments, gradients in two forms, the best copy; four binary16 forms.
-  const int64_t adapter_bytes = parameters * (6 * 4 + 4 * 2);
   const engine::Executor::Options executor{options.micro_batch_rows, longest, true};
-  const int64_t caches = options.batch * engine::KvCache::bytes(config, longest);
-  return adapter_bytes + engine::Executor::bytes(config, executor, threads) +
-         engine::BackwardWeights::bytes(config) +
-         engine::Backward::bytes(config, options.micro_batch_rows, rank_max, threads) + caches;
+  // Caches hold `longest` cells each, of which a micro-batch fills as many as it has rows.
+  const int64_t caches = engine::KvCache::bytes(config, options.micro_batch_rows);
+  return adapter_bytes + 4 * threads * scratch +
+         engine::Executor::bytes(config, executor, threads, rank_max) +
+         engine::BackwardWeights::bytes(config, mode) +
+         engine::Backward::bytes(config, executor, threads, mode) + caches;
+}
+
+Trainer::WeightsMode Trainer::weights_mode(const engine::Config& config, const Options& options,
+                                           int64_t longest, int threads) {
+  const int64_t budget = options.memory_budget_mb > 0 ? options.memory_budget_mb << 20
+                                                      : base::available_memory_bytes();
+  const bool fits = bytes(config, options, longest, threads, WeightsMode::kResident) <= budget;
+  return fits ? WeightsMode::kResident : WeightsMode::kStreamed;
 }
 
 }  // namespace retort::train

@@ -63,8 +63,14 @@ class Trainer {
   /// Mean loss per supervised token of examples that are not trained on.
   double evaluate_loss(std::span<const Example> examples);
 
+  using WeightsMode = engine::BackwardWeights::Mode;
+  /// What a trainer holds beside the model once it has run a full micro-batch of such records.
   static int64_t bytes(const engine::Config& config, const Options& options, int64_t longest,
-                       int threads);
+                       int threads, WeightsMode mode);
+  /// The mode that options.memory_budget_mb leads to: resident if all of it fits.
+  static WeightsMode weights_mode(const engine::Config& config, const Options& options,
+                                  int64_t longest, int threads);
+  WeightsMode weights_mode() const { return backward_weights_.mode(); }
 
  private:
   Trainer(const engine::Model& model, base::Team& team, std::vector<Example> examples,

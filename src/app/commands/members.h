@@ -12,5 +12,7 @@ std::unique_ptr<Command> make_chat();
 std::unique_ptr<Command> make_distil();
 std::unique_ptr<Command> make_eval();
 std::unique_ptr<Command> make_generate();
+std::unique_ptr<Command> make_plan();
+std::unique_ptr<Command> make_records();
 
 }  // namespace retort::app
