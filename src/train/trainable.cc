@@ -42,11 +42,12 @@ adapter::AdapterWeights initial_weights(const engine::Model& model, const Option
       module.a.resize(static_cast<size_t>(module.rank * in));
       for (float& x : module.a) x = static_cast<float>((2 * rng.uniform() - 1) * bound);
       module.b.assign(static_cast<size_t>(out * module.rank), 0.0f);
-      if (options.dora) module.m.resize(static_cast<size_t>(out));
       weights.modules.push_back(std::move(module));
     }
   }
-  adapter::set_initial_magnitudes(weights, adapter::BaseWeights::of(model), team);
+  if (options.dora) {
+    adapter::set_initial_magnitudes(weights, adapter::BaseWeights::of(model), team);
+  }
   return weights;
 }
 
