@@ -28,6 +28,9 @@ struct StepReport {
   int64_t supervised_tokens = 0, rows = 0;
 };
 
+/// kInvalidInput for an option out of range, naming it as a recipe does ("train.rank").
+[[nodiscard]] base::Result<void> check_options(const Options& options);
+
 class Trainer {
  public:
   /// kInvalidInput for options out of range, kLimit for an example longer than a micro-batch.
