@@ -22,7 +22,7 @@ using engine::Token;
 
 constexpr int64_t kExcerptBytes = int64_t{32} << 20;  // more than caches keep, so that weights stream
 constexpr int64_t kExcerptVocabulary = 4096;
-constexpr double kTrainingFlops = 2e10;  // of the larger micro-batch: a good half second
+constexpr double kTrainingFlops = 1.5e10;  // of the larger micro-batch: a third of a second or so
 constexpr int64_t kPassRowsMin = 16, kPassRowsMax = 128, kLossRows = 64, kPrefillRows = 32;
 constexpr double kDecodeSeconds = 0.15;
 constexpr int kDecodeStepsMax = 64;
@@ -47,6 +47,12 @@ double median_seconds(double budget, const std::function<void()>& work) {
   }
   std::ranges::nth_element(times, times.begin() + static_cast<int64_t>(times.size() / 2));
   return times[times.size() / 2];
+}
+
+/// The better of two runs, for work that takes long.
+double best_seconds(const std::function<void()>& work) {
+  const double first = seconds_of(work);
+  return std::min(first, seconds_of(work));
 }
 
 int64_t layer_weights(const Config& config) {
@@ -200,17 +206,16 @@ class Calibration {
       executor.forward({&segment, 1}, {}, nullptr);
     };
     const auto pass = [&](int64_t rows) {
-      return median_seconds(0, [&, rows] {
-        forward(rows);
-        backward.propagate({&segment, 1}, trainable.slot(), trainable.gradients());
-      });
+      forward(rows);
+      backward.loss(last, std::span(tokens).first(1), 1.0f);  // one row: a gradient to begin with
+      backward.propagate({&segment, 1}, trainable.slot(), trainable.gradients());
     };
-    forward(kPrefillRows);
-    backward.loss(last, std::span(tokens).first(1), 1.0f);  // leaves a gradient at the top
     const int64_t large = pass_rows(), small = large / 4;
     const double whole = static_cast<double>(pass_products(whole_, whole_.layers)) /
                          static_cast<double>(pass_products(model_.config(), model_.config().layers));
-    const double of_small = pass(small), of_large = pass(large);
+    pass(small);  // warms up
+    const double of_small = best_seconds([&] { pass(small); });
+    const double of_large = best_seconds([&] { pass(large); });
     const double row = std::max(0.0, of_large - of_small) / static_cast<double>(large - small);
     pace.pass_row = whole * row;
     pace.pass = whole * std::max(0.0, of_small - row * static_cast<double>(small));

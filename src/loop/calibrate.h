@@ -13,7 +13,6 @@ struct CalibrateOptions {
   int sessions = 1;            // decoded side by side
   int evaluation_sessions = 16;
   int64_t context = 1024;      // of a session; half of it is taken to be full
-  double record_rows = 128;    // rows of a training record, on average
   train::Options train;        // of the adapter; its budget decides how W0 is read backwards
   bool streamed = false;       // how it was decided for the whole model
 };
@@ -32,7 +31,7 @@ struct Pace {
   double update = 0;           // of a training step: gradients to masters, AdamW, fold
 };
 
-/// Takes about three seconds on an idle machine. Needs room for a few layers in memory, and on a disk
+/// Takes about three seconds on an idle machine, more for a base of many billion weights. Needs room for a few layers in memory, and on a disk
 /// where the system has no memory disk.
 [[nodiscard]] base::Result<Pace> calibrate(const engine::Gguf& gguf, const engine::Config& config,
                                            base::Team& team, const CalibrateOptions& options);

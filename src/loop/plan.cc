@@ -141,6 +141,11 @@ class Planner {
     plan_.distil.parts = model;
     for (const MemoryPart& part : plan_.train.parts) plan_.distil.parts.push_back(part);
     evaluation_memory(config);
+    // A checkpoint stands in memory twice while it is written: weights, two moments, the best weights.
+    constexpr int64_t kCheckpointFloats = 2 * 4;
+    plan_.distil.parts.push_back(
+        {"checkpoint, while it is written",
+         kCheckpointFloats * 4 * Trainer::parameters(config, train_options())});
     plan_.train.parts.insert(plan_.train.parts.begin(), model.begin(), model.end());
     return {};
   }
@@ -176,7 +181,6 @@ class Planner {
     CalibrateOptions calibration{.sessions = options_.sessions,
                                  .evaluation_sessions = kEvaluationSessions,
                                  .context = options_.context,
-                                 .record_rows = plan_.workload.rows,
                                  .train = train_options(),
                                  .streamed = plan_.streamed};
     TRY_ASSIGN(const Pace pace, calibrate(opened.gguf, opened.config, team_, calibration));

@@ -278,6 +278,17 @@ int64_t module_bytes(int64_t out, int64_t in, int64_t rank, bool dora) {
 
 }  // namespace
 
+int64_t Trainer::parameters(const engine::Config& config, const Options& options) {
+  int64_t n = 0;
+  for (int t = 0; t < engine::kLayerTargets; ++t) {
+    const int64_t own = options.target_ranks[static_cast<size_t>(t)];
+    if (own < 0) continue;
+    const auto [out, in] = config.shape(static_cast<engine::Target>(t));
+    n += config.layers * ((own > 0 ? own : options.rank) * (out + in) + (options.dora ? out : 0));
+  }
+  return n;
+}
+
 int64_t Trainer::bytes(const engine::Config& config, const Options& options, int64_t longest,
                        int threads, WeightsMode mode) {
   int64_t adapter_bytes = 0;

@@ -63,6 +63,8 @@ class Trainer {
   /// Mean loss per supervised token of examples that are not trained on.
   double evaluate_loss(std::span<const Example> examples);
 
+  /// Floats that such a run learns.
+  static int64_t parameters(const engine::Config& config, const Options& options);
   using WeightsMode = engine::BackwardWeights::Mode;
   /// What a trainer holds beside the model once it has run a full micro-batch of such records.
   static int64_t bytes(const engine::Config& config, const Options& options, int64_t longest,
