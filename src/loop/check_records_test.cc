@@ -1,5 +1,5 @@
-// Oracle: files written here, line by line, whose fate is known; the answers come from the family's own
-// solver.
+// Oracle: files written here, line by line, whose fate is known; the answers come from the family's
+// own solver.
 #include "loop/check_records.h"
 
 #include <gtest/gtest.h>
@@ -39,11 +39,12 @@ class CheckRecords : public testing::Test {
       std::filesystem::temp_directory_path() / fmt::format("retort-check-{}", ::getpid());
 };
 
-constexpr const char* kDeclared = R"({"prompt": "Hello?", "reasoning_chain": "So.", "final_answer": "Hi"})";
+constexpr const char* kDeclared =
+    R"({"prompt": "Hello?", "reasoning_chain": "So.", "final_answer": "Hi"})";
 
 TEST_F(CheckRecords, NamesLineAndReasonOfEachRefusal) {
-  const base::Path path =
-      write("a.jsonl", {line(1, true), line(2, false), "{", kDeclared, line(1, true), R"({"prompt": ""})"});
+  const base::Path path = write("a.jsonl", {line(1, true), line(2, false), "{", kDeclared,
+                                            line(1, true), R"({"prompt": ""})"});
   const auto files = check_records(std::span(&path, 1));
   ASSERT_TRUE(files) << files.error().message;
   const CheckedFile& file = files->front();

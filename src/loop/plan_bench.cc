@@ -1,5 +1,5 @@
-// Plans against what happens: loads a model, generates a few tokens and trains a few steps in a process
-// of its own, and prints predicted and measured memory and time beside each other.
+// Plans against what happens: loads a model, generates a few tokens and trains a few steps in a
+// process of its own, and prints predicted and measured memory and time beside each other.
 //
 //   plan_bench MODEL.gguf [STEPS]
 //   plan_bench --make-7b FILE.gguf        a random model of the shape of Llama 2 7B, Q4_0
@@ -128,7 +128,8 @@ int run(const base::Path& path, int64_t steps) {
     fmt::print(stderr, "{}\n", plan.error().message);
     return 1;
   }
-  fmt::print("planned in {:.1f} s; weights are {}\n", watch.lap(), plan->streamed ? "streamed" : "resident");
+  fmt::print("planned in {:.1f} s; weights are {}\n", watch.lap(),
+             plan->streamed ? "streamed" : "resident");
   fmt::print("{:<28} {:>12} {:>12}\n", path.filename().string(), "predicted", "measured");
   const auto mb = [](int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   print("memory, loaded", mb(plan->load.bytes()), mb(m.load_bytes), "MB");

@@ -123,9 +123,12 @@ INSTANTIATE_TEST_SUITE_P(
         {"NoName", "[teacher]\nkind = \"symbolic\"\nfamily = \"galois\"\n", 1, "name is missing"},
         {"NoTeacher", "name = \"x\"\n", 1, "[teacher] is missing"},
         {"NoKind", "name = \"x\"\n[teacher]\nfamily = \"galois\"\n", 2, "teacher.kind is missing"},
-        {"UnknownKind", "name = \"x\"\n[teacher]\nkind = \"oracle\"\n", 3, "\"symbolic\" or \"file\""},
-        {"NoFamily", "name = \"x\"\n\n[teacher]\nkind = \"symbolic\"\n", 3, "teacher.family is missing"},
-        {"NoFile", "name = \"x\"\n[teacher]\nkind = \"file\"\n", 2, "teacher.records_file is missing"},
+        {"UnknownKind", "name = \"x\"\n[teacher]\nkind = \"oracle\"\n", 3,
+         "\"symbolic\" or \"file\""},
+        {"NoFamily", "name = \"x\"\n\n[teacher]\nkind = \"symbolic\"\n", 3,
+         "teacher.family is missing"},
+        {"NoFile", "name = \"x\"\n[teacher]\nkind = \"file\"\n", 2,
+         "teacher.records_file is missing"},
         {"NotToml", "name = \"x\"\nthis is no TOML\n", 2, ""},
         {"OpenString", "name = \"x\n", 1, ""},
         {"DoubleKey", "name = \"x\"\nname = \"y\"\n", 2, "name"},
@@ -134,7 +137,8 @@ INSTANTIATE_TEST_SUITE_P(
         {"UnknownTopKey", good_and("[traim]\nrank = 8\n"), 5, "unknown key traim"},
         {"UnknownKey", good_and("[train]\nrank = 8\nlearning_rat = 1.0\n"), 7,
          "unknown key train.learning_rat; known here"},
-        {"UnknownTarget", good_and("[train.ranks]\nx_proj = 4\n"), 6, "unknown key train.ranks.x_proj"},
+        {"UnknownTarget", good_and("[train.ranks]\nx_proj = 4\n"), 6,
+         "unknown key train.ranks.x_proj"},
         {"NameIsNumber", "name = 3\n", 1, "name should be a string"},
         {"TrainIsNumber", "name = \"x\"\ntrain = 3\n", 2, "train should be a table"},
         {"RankIsString", good_and("[train]\nrank = \"8\"\n"), 6, "train.rank should be an integer"},
@@ -142,17 +146,21 @@ INSTANTIATE_TEST_SUITE_P(
         {"RanksIsNumber", good_and("[train]\nranks = 8\n"), 6, "train.ranks should be a table"},
         {"DoraIsNumber", good_and("[train]\ndora = 1\n"), 6, "train.dora should be true or false"},
         {"RateIsString", good_and("[train]\nlearning_rate = \"fast\"\n"), 6, "should be a number"},
-        {"BatchOverflows", good_and("[train]\nbatch = 4294967300\n"), 6, "train.batch should be an integer"},
+        {"BatchOverflows", good_and("[train]\nbatch = 4294967300\n"), 6,
+         "train.batch should be an integer"},
         {"NegativeSeed", good_and("[train]\nseed = -1\n"), 6, "at least 0"},
         {"NegativeRecords", good_and("records = -5\n"), 5, "teacher.records should be within 1"},
         {"NoHeldOut", good_and("[eval]\nheld_out = 0\n"), 6, "eval.held_out should be within 1"},
-        {"NegativeShots", good_and("[eval]\nbase = true\nshots = -1\n"), 7, "eval.shots should be within 0"},
+        {"NegativeShots", good_and("[eval]\nbase = true\nshots = -1\n"), 7,
+         "eval.shots should be within 0"},
         {"TooMany", good_and("[eval]\nheld_out = 9000000000000000000\n"), 6, "eval.held_out"},
-        {"UnknownArm", good_and("[eval]\narms = [\n  \"lora\",\n  \"magic\",\n]\n"), 8, "eval.arms knows"},
+        {"UnknownArm", good_and("[eval]\narms = [\n  \"lora\",\n  \"magic\",\n]\n"), 8,
+         "eval.arms knows"},
         {"ArmsIsString", good_and("[eval]\narms = \"lora\"\n"), 6, "eval.arms should be an array"},
         {"RankZero", good_and("[train]\nrank = 0\n"), 5, "train.rank is 0"},
         {"BatchZero", good_and("[train]\nbatch = 0\n"), 5, "train.batch is 0"},
-        {"RateNotANumber", good_and("[train]\nlearning_rate = nan\n"), 5, "train.learning_rate is nan"},
+        {"RateNotANumber", good_and("[train]\nlearning_rate = nan\n"), 5,
+         "train.learning_rate is nan"},
         {"NoRows", good_and("[train]\nmicro_batch_rows = 0\n"), 5, "train.micro_batch_rows is 0"},
     }),
     [](const testing::TestParamInfo<Bad>& info) { return info.param.name; });
@@ -176,7 +184,8 @@ TEST(Recipe, TakesPathsFromItsOwnFolder) {
 /// Oracle: the program's own recipes are good ones.
 TEST(Recipe, ThoseThatComeWithTheProgramLoad) {
   int n = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(base::Path(RETORT_SOURCE_DIR) / "recipes")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(base::Path(RETORT_SOURCE_DIR) / "recipes")) {
     if (entry.path().extension() != ".toml") continue;
     const auto recipe = load_recipe(entry.path());
     EXPECT_TRUE(recipe) << recipe.error().message;

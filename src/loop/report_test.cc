@@ -56,7 +56,8 @@ TEST(Report, RefusesWhatIsNoReport) {
   wrong["rows"][0]["label"] = 3;
   base::Json torn = to_json(make_report());
   torn["training"][0] = base::Json::array({1});
-  for (const base::Json& json : {missing, wrong, torn, base::Json(), base::Json::array(), base::Json("report")}) {
+  for (const base::Json& json :
+       {missing, wrong, torn, base::Json(), base::Json::array(), base::Json("report")}) {
     const auto report = report_from_json(json);
     ASSERT_FALSE(report) << base::dump_json(json);
     EXPECT_EQ(report.error().code, base::Code::kInvalidInput);
@@ -84,7 +85,8 @@ TEST(Report, PageHoldsEveryReportAndStandsAlone) {
   second.samples.clear();
   const std::vector<Report> reports = {first, second};
   const std::string page = to_html(reports);
-  for (const char* text : {"<h2>galois</h2>", "<h2>cycles</h2>", "98.0 %", "1 &lt; 2 &amp; &quot;so&quot;"}) {
+  for (const char* text :
+       {"<h2>galois</h2>", "<h2>cycles</h2>", "98.0 %", "1 &lt; 2 &amp; &quot;so&quot;"}) {
     EXPECT_NE(page.find(text), std::string::npos) << text;
   }
   for (const char* link : {"http:", "https:", "src=", "@import"}) {
@@ -95,7 +97,8 @@ TEST(Report, PageHoldsEveryReportAndStandsAlone) {
 
 TEST(Report, TableNamesEveryRow) {
   const std::string text = to_text(make_report());
-  for (const char* part : {"base, zero-shot", "98.0 %", "extrapolation", "2 of the records were trusted"}) {
+  for (const char* part :
+       {"base, zero-shot", "98.0 %", "extrapolation", "2 of the records were trusted"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part;
   }
 }

@@ -1,5 +1,5 @@
-// Oracle: the trainer whose transposed weights stay in memory. One that makes them anew in every pass
-// has to end in the same bits, at any number of threads.
+// Oracle: the trainer whose transposed weights stay in memory. One that makes them anew in every
+// pass has to end in the same bits, at any number of threads.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
