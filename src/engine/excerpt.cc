@@ -31,7 +31,8 @@ Result<void> write_excerpt(const Gguf& source, const Config& config, const Excer
                            const base::Path& path) {
   RandomModelOptions model{.config = config};
   model.config.layers = static_cast<int>(options.layers.size());
-  model.config.vocabulary = std::max(kVocabularyMin, std::min(config.vocabulary, options.vocabulary));
+  model.config.vocabulary =
+      std::max(kVocabularyMin, std::min(config.vocabulary, options.vocabulary));
   model.tied = source.find_tensor("output.weight") == nullptr;
   model.rope_factors = source.find_tensor("rope_freqs.weight") != nullptr;
   GgufWriter writer = random_model(model);

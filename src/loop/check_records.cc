@@ -60,12 +60,9 @@ base::Result<std::vector<CheckedFile>> check_records(std::span<const base::Path>
 }
 
 base::Json to_json(const CheckedFile& file) {
-  base::Json json = {{"file", file.path.string()},
-                     {"lines", file.lines},
-                     {"passed", file.passed()},
-                     {"refused", file.refused},
-                     {"duplicates", file.duplicates},
-                     {"standings", base::Json::object()},
+  base::Json json = {{"file", file.path.string()},     {"lines", file.lines},
+                     {"passed", file.passed()},        {"refused", file.refused},
+                     {"duplicates", file.duplicates},  {"standings", base::Json::object()},
                      {"refusals", base::Json::array()}};
   for (const auto& [standing, n] : file.standings) json["standings"][standing] = n;
   for (const record::LineRefusal& refusal : file.refusals) {

@@ -15,18 +15,20 @@ namespace retort::loop {
 struct CheckedFile {
   base::Path path;
   int64_t lines = 0;
-  std::vector<record::LineRefusal> refusals;  // in line order; at most limits::kRecordRefusalsKept + records
+  std::vector<record::LineRefusal>
+      refusals;  // in line order; at most limits::kRecordRefusalsKept + records
   int64_t refused = 0;
-  int64_t duplicates = 0;                    // of the refused: copies of an earlier line of any file
+  int64_t duplicates = 0;  // of the refused: copies of an earlier line of any file
   std::map<std::string, int64_t> standings;  // of the records that pass, by name
   std::vector<record::Record> records;       // those
 
   int64_t passed() const { return static_cast<int64_t>(records.size()); }
 };
 
-/// Every verifier judges every record. What none can check passes as declared: it trains with --trust.
-/// Errors: a file that cannot be read at all.
-[[nodiscard]] base::Result<std::vector<CheckedFile>> check_records(std::span<const base::Path> paths);
+/// Every verifier judges every record. What none can check passes as declared: it trains with
+/// --trust. Errors: a file that cannot be read at all.
+[[nodiscard]] base::Result<std::vector<CheckedFile>> check_records(
+    std::span<const base::Path> paths);
 
 base::Json to_json(const CheckedFile& file);
 /// "path:line: reason" for each refusal, then the counts.

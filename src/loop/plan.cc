@@ -19,8 +19,8 @@ using base::Result;
 using engine::Config;
 using train::Trainer;
 
-constexpr int64_t kSampled = 64;            // records drawn to learn their lengths
-constexpr int kEvaluationSessions = 16;     // as loop/distil.cc
+constexpr int64_t kSampled = 64;         // records drawn to learn their lengths
+constexpr int kEvaluationSessions = 16;  // as loop/distil.cc
 constexpr int64_t kEvaluationRows = 256;
 constexpr int64_t kBaseAnswerTokens = 192;  // an untrained base seldom ends before its limit
 constexpr double kExtrapolationLength = 1.5;
@@ -42,7 +42,8 @@ Result<Opened> open_header(const base::Path& path) {
   gguf.file().release(gguf.file().bytes());
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return Opened{std::move(gguf), std::move(config), std::move(vocabulary), base::resident_bytes(), seconds};
+  return Opened{std::move(gguf), std::move(config), std::move(vocabulary), base::resident_bytes(),
+                seconds};
 }
 
 Result<std::vector<record::Record>> sample_records(const Recipe& recipe, int64_t& total) {
@@ -50,7 +51,8 @@ Result<std::vector<record::Record>> sample_records(const Recipe& recipe, int64_t
     TRY_ASSIGN(record::Loaded loaded, record::load_records(recipe.teacher.records_file));
     const auto all = static_cast<int64_t>(loaded.records.size());
     // A tenth validates and a fifth is held out, as far as the recipe wants them.
-    total = all - std::min(recipe.eval.validation, all / 10) - std::min(recipe.eval.held_out, all / 5);
+    total =
+        all - std::min(recipe.eval.validation, all / 10) - std::min(recipe.eval.held_out, all / 5);
     return std::move(loaded.records);
   }
   total = recipe.teacher.records;
@@ -131,7 +133,8 @@ class Planner {
     plan_.load.parts = model;
     plan_.serve.parts = model;
     const engine::Executor::Options serve{
-        .rows_max = std::min<int64_t>(std::max<int64_t>(options_.context, options_.sessions), kEvaluationRows),
+        .rows_max = std::min<int64_t>(std::max<int64_t>(options_.context, options_.sessions),
+                                      kEvaluationRows),
         .context_max = options_.context};
     plan_.serve.parts.push_back(
         {"activations", engine::Executor::bytes(config, serve, team_.size())});
@@ -141,6 +144,12 @@ class Planner {
     plan_.distil.parts = model;
     for (const MemoryPart& part : plan_.train.parts) plan_.distil.parts.push_back(part);
     evaluation_memory(config);
+    // A checkpoint stands in memory twice while it is written: weights, two moments, the best
+    // weights.
+    constexpr int64_t kCheckpointFloats = 2 * 4;
+    plan_.distil.parts.push_back(
+        {"checkpoint, while it is written",
+         kCheckpointFloats * 4 * Trainer::parameters(config, train_options())});
     plan_.train.parts.insert(plan_.train.parts.begin(), model.begin(), model.end());
     return {};
   }
@@ -157,7 +166,8 @@ class Planner {
     const int64_t all = Trainer::bytes(config, filled, longest, team_.size(), mode);
     const int64_t transposed = engine::BackwardWeights::bytes(config, mode);
     if (transposed > 0) plan_.train.parts.push_back({"weights transposed, as floats", transposed});
-    plan_.train.parts.push_back({"adapter, gradients and activations of training", all - transposed});
+    plan_.train.parts.push_back(
+        {"adapter, gradients and activations of training", all - transposed});
   }
 
   void evaluation_memory(const Config& config) {
@@ -176,7 +186,6 @@ class Planner {
     CalibrateOptions calibration{.sessions = options_.sessions,
                                  .evaluation_sessions = kEvaluationSessions,
                                  .context = options_.context,
-                                 .record_rows = plan_.workload.rows,
                                  .train = train_options(),
                                  .streamed = plan_.streamed};
     TRY_ASSIGN(const Pace pace, calibrate(opened.gguf, opened.config, team_, calibration));

@@ -26,10 +26,10 @@ struct Workload {
 struct PlanOptions {
   base::Path base;
   int sessions = 1;
-  int64_t context = 1024;           // tokens of a session, all of them used
-  Recipe recipe;                    // its training and evaluation; its teacher if `draw`
-  bool draw = false;                // draw records of the teacher and measure them, for the workload
-  Workload workload;                // if not `draw`
+  int64_t context = 1024;  // tokens of a session, all of them used
+  Recipe recipe;           // its training and evaluation; its teacher if `draw`
+  bool draw = false;       // draw records of the teacher and measure them, for the workload
+  Workload workload;       // if not `draw`
 };
 
 struct MemoryPart {
@@ -58,7 +58,7 @@ struct Plan {
   double decode_tokens_per_s = 0;      // one session
   double decode_all_tokens_per_s = 0;  // all sessions
   double prefill_tokens_per_s = 0;
-  double step_seconds = 0;             // of training
+  double step_seconds = 0;  // of training
   double train_seconds = 0, evaluate_seconds = 0;
 };
 

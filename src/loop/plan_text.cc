@@ -70,9 +70,11 @@ std::string to_text(const Plan& plan) {
       mebibytes(plan.file_bytes), plan.threads, mebibytes(plan.memory_free));
   text += to_text(fmt::format("Serving {} session(s) of {} tokens", plan.sessions, plan.context),
                   plan.serve, plan.memory_free);
-  text += fmt::format("  loads in {}; reads {:.0f} tokens/s, writes {:.1f} tokens/s", duration(plan.load_seconds),
-                      plan.prefill_tokens_per_s, plan.decode_tokens_per_s);
-  if (plan.sessions > 1) text += fmt::format(", {:.1f} over all sessions", plan.decode_all_tokens_per_s);
+  text +=
+      fmt::format("  loads in {}; reads {:.0f} tokens/s, writes {:.1f} tokens/s",
+                  duration(plan.load_seconds), plan.prefill_tokens_per_s, plan.decode_tokens_per_s);
+  if (plan.sessions > 1)
+    text += fmt::format(", {:.1f} over all sessions", plan.decode_all_tokens_per_s);
   text += "\n\n" + to_text("Distilling", plan.distil, plan.memory_free);
   if (plan.streamed) {
     text += "  the weights as floats do not fit the memory, so each pass makes them anew: slower\n";

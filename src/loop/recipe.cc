@@ -2,14 +2,19 @@
 
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <concepts>
 #include <set>
+
+#include "train/trainer.h"
 
 namespace retort::loop {
 namespace {
 
 using base::Code;
 using base::make_error;
+
+constexpr int64_t kCountMax = 10'000'000;  // of records and problems
 
 /// Reads the keys of one table and knows which it has read, so that the rest can be refused.
 class TableReader {
@@ -32,6 +37,19 @@ class TableReader {
                                     std::string_view wanted) const {
     return make_error(Code::kInvalidInput, "{}:{}: {}{} should be {}", file_,
                       node.source().begin.line, section_, key, wanted);
+  }
+
+  /// A key that has to be there, in this table.
+  tl::unexpected<base::Error> missing(std::string_view key) const {
+    return make_error(Code::kInvalidInput, "{}:{}: {}{} is missing", file_,
+                      table_.source().begin.line, section_, key);
+  }
+
+  /// Reads a count of at least `least`.
+  base::Result<void> count(std::string_view key, int64_t& value, int64_t least) {
+    TRY(read(key, value));
+    if (value >= least && value <= kCountMax) return {};
+    return fault(key, *table_.get(key), fmt::format("within {}..{}", least, kCountMax));
   }
 
   base::Result<void> refuse_unknown() const {
@@ -96,10 +114,18 @@ base::Result<void> read_teacher(TableReader table, Recipe::Teacher& teacher) {
   TRY(table.read("kind", teacher.kind));
   TRY(table.read("family", teacher.family));
   TRY(table.read("records_file", teacher.records_file));
-  TRY(table.read("records", teacher.records));
+  TRY(table.count("records", teacher.records, 1));
   TRY(table.read("seed", teacher.seed));
   TRY(table.read("trust", teacher.trust));
-  return table.refuse_unknown();
+  TRY(table.refuse_unknown());
+  if (teacher.kind.empty()) return table.missing("kind");
+  const bool symbolic = teacher.kind == "symbolic";
+  if (!symbolic && teacher.kind != "file") {
+    return table.fault("kind", *table.take("kind"), "\"symbolic\" or \"file\"");
+  }
+  if (symbolic && teacher.family.empty()) return table.missing("family");
+  if (!symbolic && teacher.records_file.empty()) return table.missing("records_file");
+  return {};
 }
 
 base::Result<void> read_ranks(TableReader& table, const toml::table& section,
@@ -139,11 +165,11 @@ base::Result<void> read_train(const toml::table& section, std::string_view file,
 
 base::Result<void> read_evaluation(TableReader table, std::string_view file,
                                    Recipe::Evaluation& eval) {
-  TRY(table.read("held_out", eval.held_out));
-  TRY(table.read("extrapolation", eval.extrapolation));
-  TRY(table.read("validation", eval.validation));
-  TRY(table.read("validations", eval.validations));
-  TRY(table.read("shots", eval.shots));
+  TRY(table.count("held_out", eval.held_out, 1));
+  TRY(table.count("extrapolation", eval.extrapolation, 0));
+  TRY(table.count("validation", eval.validation, 0));
+  TRY(table.count("validations", eval.validations, 0));
+  TRY(table.count("shots", eval.shots, 0));
   TRY(table.read("base", eval.base));
   if (const toml::node* node = table.take("arms"); node != nullptr) {
     const toml::array* array = node->as_array();
@@ -160,31 +186,18 @@ base::Result<void> read_evaluation(TableReader table, std::string_view file,
   return table.refuse_unknown();
 }
 
-base::Result<void> check(const Recipe& recipe, std::string_view file) {
-  const auto fault = [&](std::string_view what) {
-    return make_error(Code::kInvalidInput, "{}: {}", file, what);
-  };
-  if (recipe.name.empty()) return fault("name is missing: what the adapter is to be called");
-  if (recipe.teacher.kind == "symbolic" && recipe.teacher.family.empty()) {
-    return fault("teacher.family is missing");
-  }
-  if (recipe.teacher.kind == "file" && recipe.teacher.records_file.empty()) {
-    return fault("teacher.records_file is missing");
-  }
-  if (recipe.teacher.kind != "symbolic" && recipe.teacher.kind != "file") {
-    return fault("teacher.kind should be \"symbolic\" or \"file\"");
-  }
-  const auto& e = recipe.eval;
-  if (recipe.teacher.records < 1 || e.held_out < 1 || e.extrapolation < 0 || e.validation < 0 ||
-      e.validations < 0 || e.shots < 0) {
-    return fault("counts in [teacher] and [eval] cannot be negative, records and held_out not 0");
-  }
-  return {};
+/// TOML allows no NUL bytes, but a parser may take them for the end of the text.
+base::Result<void> refuse_nul(std::string_view text, std::string_view name) {
+  const size_t at = text.find('\0');
+  if (at == std::string_view::npos) return {};
+  return make_error(Code::kInvalidInput, "{}:{}: holds NUL bytes, so it is no TOML file", name,
+                    1 + std::ranges::count(text.substr(0, at), '\n'));
 }
 
 }  // namespace
 
 base::Result<Recipe> parse_recipe(std::string_view text, std::string_view name) {
+  TRY(refuse_nul(text, name));
   TRY_ASSIGN(const toml::table parsed, parse_toml(text, name));
   Recipe recipe;
   TableReader top(parsed, name, "");
@@ -202,15 +215,17 @@ base::Result<Recipe> parse_recipe(std::string_view text, std::string_view name) 
     if (which == "eval") TRY(read_evaluation(TableReader(*table, name, prefix), name, recipe.eval));
   }
   TRY(top.refuse_unknown());
-  TRY(check(recipe, name));
+  if (recipe.name.empty()) return top.missing("name");
+  if (parsed.get("teacher") == nullptr) return top.missing("[teacher]");
+  if (auto checked = train::check_options(recipe.train); !checked) {
+    return base::in_context(fmt::format("{}:{}", name, parsed.get("train")->source().begin.line),
+                            std::move(checked).error());
+  }
   return recipe;
 }
 
 base::Result<Recipe> load_recipe(const base::Path& path) {
   TRY_ASSIGN(const std::string text, base::read_file(path));
-  if (!text.empty() && text.find('\0') != std::string::npos) {
-    return make_error(Code::kInvalidInput, "{}: holds NUL bytes, so it is no TOML file", path.string());
-  }
   TRY_ASSIGN(Recipe recipe, parse_recipe(text, path.string()));
   // Paths in a recipe are relative to the recipe.
   for (base::Path* file : {&recipe.base, &recipe.teacher.records_file}) {

@@ -12,12 +12,11 @@
 #include "train/checkpoint.h"
 
 namespace retort::train {
-namespace {
 
 using base::Code;
 using base::make_error;
 
-base::Result<void> check(const Options& o) {
+base::Result<void> check_options(const Options& o) {
   const auto range = [](std::string_view name, double value, double low, double high) -> base::Result<void> {
     if (value >= low && value <= high) return {};
     return make_error(Code::kInvalidInput, "train.{} is {}, but should be within {}..{}", name, value,
@@ -34,15 +33,17 @@ base::Result<void> check(const Options& o) {
   TRY(range("epochs", o.epochs, 0.001, 1000));
   TRY(range("clip", o.clip, 0, 1e6));
   TRY(range("memory_budget_mb", static_cast<double>(o.memory_budget_mb), 0, 1 << 30));
+  TRY(range("final_rate", o.final_rate, 0, 1));
+  TRY(range("weight_decay", o.weight_decay, 0, 1));
+  TRY(range("tokens_max", static_cast<double>(o.tokens_max), 2, limits::kContextMax));
+  TRY(range("micro_batch_rows", static_cast<double>(o.micro_batch_rows), 1, limits::kContextMax));
   return {};
 }
-
-}  // namespace
 
 base::Result<std::unique_ptr<Trainer>> Trainer::create(const engine::Model& model, base::Team& team,
                                                        std::vector<Example> examples,
                                                        const Options& options) {
-  TRY(check(options));
+  TRY(check_options(options));
   if (examples.empty()) return make_error(Code::kInvalidInput, "there are no records to train on");
   int64_t longest = 0;
   for (const Example& example : examples) longest = std::max(longest, example.rows());
@@ -289,6 +290,17 @@ int64_t module_bytes(int64_t out, int64_t in, int64_t rank, bool dora) {
 }
 
 }  // namespace
+
+int64_t Trainer::parameters(const engine::Config& config, const Options& options) {
+  int64_t n = 0;
+  for (int t = 0; t < engine::kLayerTargets; ++t) {
+    const int64_t own = options.target_ranks[static_cast<size_t>(t)];
+    if (own < 0) continue;
+    const auto [out, in] = config.shape(static_cast<engine::Target>(t));
+    n += config.layers * ((own > 0 ? own : options.rank) * (out + in) + (options.dora ? out : 0));
+  }
+  return n;
+}
 
 int64_t Trainer::bytes(const engine::Config& config, const Options& options, int64_t longest,
                        int threads, WeightsMode mode) {

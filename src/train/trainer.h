@@ -28,6 +28,9 @@ struct StepReport {
   int64_t supervised_tokens = 0, rows = 0;
 };
 
+/// kInvalidInput for an option out of range, naming it as a recipe does ("train.rank").
+[[nodiscard]] base::Result<void> check_options(const Options& options);
+
 class Trainer {
  public:
   /// kInvalidInput for options out of range, kLimit for an example longer than a micro-batch.
@@ -63,6 +66,8 @@ class Trainer {
   /// Mean loss per supervised token of examples that are not trained on.
   double evaluate_loss(std::span<const Example> examples);
 
+  /// Floats that such a run learns.
+  static int64_t parameters(const engine::Config& config, const Options& options);
   using WeightsMode = engine::BackwardWeights::Mode;
   /// What a trainer holds beside the model once it has run a full micro-batch of such records.
   static int64_t bytes(const engine::Config& config, const Options& options, int64_t longest,

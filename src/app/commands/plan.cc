@@ -1,11 +1,12 @@
 // retort plan: memory and time before starting.
+#include "loop/plan.h"
+
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 
 #include "app/commands/members.h"
 #include "app/runtime.h"
-#include "loop/plan.h"
 
 namespace retort::app {
 namespace {
@@ -26,15 +27,22 @@ class PlanCommand final : public Command {
            "  retort plan --recipe recipes/galois.toml\n"
            "  retort plan --base MODEL.gguf --records 2000 --tokens-per-record 300 --json\n"
            "  retort plan --base MODEL.gguf --sessions 16 --context 4096\n"
-           "Memory follows from the file's header and from what each part allocates; the program itself and\n"
-           "the vocabulary are measured. For the times a few layers of the file are loaded, decoded with and\n"
-           "trained for about three seconds, and scaled to all layers: other work on the machine shows. The\n"
-           "supervised half of a record is assumed, unless a recipe tells: then records are drawn from it.\n";
+           "Memory follows from the file's header and from what each part allocates; the program "
+           "itself and\n"
+           "the vocabulary are measured. For the times a few layers of the file are loaded, "
+           "decoded with and\n"
+           "trained for about three seconds, and scaled to all layers: other work on the machine "
+           "shows. The\n"
+           "supervised half of a record is assumed, unless a recipe tells: then records are drawn "
+           "from it.\n";
   }
   void declare(CLI::App& app) override {
     model_.declare(app);
-    auto* recipe = app.add_option("--recipe", recipe_, "TOML file: its records, training and evaluation");
-    app.add_option("--records", records_, "training records")->check(CLI::Range(1, 100'000'000))->excludes(recipe);
+    auto* recipe =
+        app.add_option("--recipe", recipe_, "TOML file: its records, training and evaluation");
+    app.add_option("--records", records_, "training records")
+        ->check(CLI::Range(1, 100'000'000))
+        ->excludes(recipe);
     app.add_option("--tokens-per-record", tokens_, "prompt and completion")
         ->check(CLI::Range(2, 1 << 20))
         ->excludes(recipe);
@@ -47,7 +55,8 @@ class PlanCommand final : public Command {
   base::Result<int> run() override {
     loop::PlanOptions options{.sessions = sessions_, .context = context_};
     options.workload = loop::Workload::of(records_, tokens_);
-    options.recipe.train.micro_batch_rows = std::max(options.recipe.train.micro_batch_rows, tokens_);
+    options.recipe.train.micro_batch_rows =
+        std::max(options.recipe.train.micro_batch_rows, tokens_);
     if (!recipe_.empty()) {
       TRY_ASSIGN(options.recipe, loop::load_recipe(recipe_));
       options.draw = true;

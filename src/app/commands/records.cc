@@ -17,9 +17,12 @@ constexpr int kPartly = 3, kNothing = 2;
 class Records final : public Command {
  public:
   std::string_view name() const override { return "records"; }
-  std::string_view summary() const override { return "Check files of records, and count what is in them"; }
+  std::string_view summary() const override {
+    return "Check files of records, and count what is in them";
+  }
   std::string_view examples() const override {
-    return "  retort records check MINE.jsonl           # names every line that would be refused, and why\n"
+    return "  retort records check MINE.jsonl           # names every line that would be refused, "
+           "and why\n"
            "  retort records check *.jsonl --json\n"
            "  retort records stats MINE.jsonl\n"
            "check: exit code 0 if every line passes, 3 if some do, 2 if none does.\n";
