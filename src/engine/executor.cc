@@ -368,16 +368,25 @@ void Executor::reserve_adapters(std::span<const MixRange> ranges) {
     needed += (range.end - range.begin) * rank_sum(range.mix);
     terms += range.mix.terms().size();
   }
+  bool grew = grow_lane_terms(ranges.size(), terms);
   if (needed > h_stride_) {
     h_stride_ = needed;
     h_.resize(static_cast<size_t>(3 * needed));
+    grew = true;
   }
+  if (grew) ++growths_;
+}
+
+bool Executor::grow_lane_terms(size_t ranges, size_t terms) {
+  bool grew = false;
   for (LaneTerms& lane : lane_terms_) {
     for (int j = 0; j < 3; ++j) {
-      lane.groups[j].reserve(ranges.size());
+      grew |= ranges > lane.groups[j].capacity() || terms > lane.terms[j].capacity();
+      lane.groups[j].reserve(ranges);
       lane.terms[j].reserve(terms);  // groups hold spans into it: it must not grow in the pass
     }
   }
+  return grew;
 }
 
 void Executor::forward(std::span<const Segment> segments, std::span<const int32_t> logit_rows,

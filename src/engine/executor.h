@@ -61,6 +61,8 @@ class Executor {
   const float* rope_sin(int64_t position) const { return sin_.data() + position * rope_width_; }
   int64_t position(int64_t row) const { return row_positions_[static_cast<size_t>(row)]; }
   float attention_scale() const { return attention_scale_; }
+  /// Steps so far that had to enlarge a buffer: those of a warm-up, then none.
+  int64_t growths() const { return growths_; }
 
   /// Bytes that an executor with these options holds beside the model, once it has run a full step
   /// under an adapter of `rank` (0: under none).
@@ -71,6 +73,7 @@ class Executor {
 
   void prepare(std::span<const Segment> segments);
   void reserve_adapters(std::span<const MixRange> ranges);
+  bool grow_lane_terms(size_t ranges, size_t terms);
 
   const Model& model_;
   base::Team& team_;
@@ -98,6 +101,7 @@ class Executor {
     std::vector<kernels::MixTerm> terms[3];
   };
   std::vector<LaneTerms> lane_terms_;
+  int64_t growths_ = 0;
 
   kernels::AlignedArray<float> cos_, sin_;  // [context_max x rotary_dims/2]
   int64_t rope_width_ = 0;

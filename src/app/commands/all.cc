@@ -4,8 +4,8 @@ namespace retort::app {
 
 std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
-  for (auto make : {make_distil, make_eval, make_generate, make_chat, make_adapter,
-                    make_records, make_plan}) {
+  for (auto make : {make_distil, make_eval, make_generate, make_chat, make_adapter, make_records,
+                    make_plan, make_bench}) {
     commands.push_back(make());
   }
   return commands;

@@ -8,6 +8,7 @@
 namespace retort::app {
 
 std::unique_ptr<Command> make_adapter();
+std::unique_ptr<Command> make_bench();
 std::unique_ptr<Command> make_chat();
 std::unique_ptr<Command> make_distil();
 std::unique_ptr<Command> make_eval();
