@@ -21,11 +21,11 @@ base::Result<const engine::SlotView*> Residents::acquire(std::string_view refere
   const std::string name = full_name(entry);
   if (const auto it = pinned_.find(name); it != pinned_.end()) return &it->second.view();
   if (entry.base != model_.fingerprint()) {
-    return base::make_error(base::Code::kMismatch,
-                            "adapter {} was trained on another base (fingerprint {}, {} has {}); name its "
-                            "base with --base, or distil it again on this one",
-                            name, entry.base.short_hex(), model_.path().string(),
-                            model_.fingerprint().short_hex());
+    return base::make_error(
+        base::Code::kMismatch,
+        "adapter {} was trained on another base (fingerprint {}, {} has {}); name its "
+        "base with --base, or distil it again on this one",
+        name, entry.base.short_hex(), model_.path().string(), model_.fingerprint().short_hex());
   }
   TRY_ASSIGN(const SlotHandle handle, load(entry));
   std::optional<SlotArena::Pinned> pin = arena_.pin(handle);

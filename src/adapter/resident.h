@@ -1,5 +1,6 @@
-// From a name to a pinned slot: looks the adapter up, checks that it belongs to the base, brings its
-// slot into the arena (deriving the slot file again from the PEFT directory if it was lost), pins it.
+// From a name to a pinned slot: looks the adapter up, checks that it belongs to the base, brings
+// its slot into the arena (deriving the slot file again from the PEFT directory if it was lost),
+// pins it.
 //
 // One thread; the parts it is given outlive it. What it returns stays pinned until release().
 #pragma once

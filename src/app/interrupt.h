@@ -1,4 +1,5 @@
-// Ctrl-C and SIGTERM as a flag that long work looks at between steps; a second one ends the process.
+// Ctrl-C and SIGTERM as a flag that long work looks at between steps; a second one ends the
+// process.
 #pragma once
 
 #include <atomic>

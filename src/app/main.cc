@@ -14,7 +14,8 @@ constexpr int kUsage = 2;
 
 int run(int argc, char** argv) {
   CLI::App app{
-      "Distils verified reasoning into small adapters of a small quantised model, and serves them.\n"
+      "Distils verified reasoning into small adapters of a small quantised model, and serves "
+      "them.\n"
       "Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 partly done."};
   app.name("retort");
   app.require_subcommand(1);
@@ -22,7 +23,8 @@ int run(int argc, char** argv) {
   const std::vector<std::unique_ptr<Command>> commands = all_commands();
   std::vector<CLI::App*> parsers;
   for (const auto& command : commands) {
-    CLI::App* parser = app.add_subcommand(std::string(command->name()), std::string(command->summary()));
+    CLI::App* parser =
+        app.add_subcommand(std::string(command->name()), std::string(command->summary()));
     parser->footer("Examples:\n" + std::string(command->examples()));
     command->declare(*parser);
     parsers.push_back(parser);

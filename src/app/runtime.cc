@@ -5,7 +5,8 @@
 namespace retort::app {
 
 void ModelOptions::declare(CLI::App& app) {
-  app.add_option("--base", base, "GGUF file of the base model (default: the one that set-up installed)");
+  app.add_option("--base", base,
+                 "GGUF file of the base model (default: the one that set-up installed)");
   app.add_option("--threads", threads, "threads to use (default: all CPUs of this process)")
       ->check(CLI::Range(1, limits::kThreadsMax));
 }

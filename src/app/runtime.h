@@ -1,4 +1,5 @@
-// What most commands stand on: the threads, the model, the registry, the arena and what is resident.
+// What most commands stand on: the threads, the model, the registry, the arena and what is
+// resident.
 #pragma once
 
 #include <memory>

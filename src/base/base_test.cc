@@ -1,9 +1,9 @@
 // Oracles: published vectors (BLAKE2b), a naive reference, and the operating system's own faults.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <sys/resource.h>
 
 #include "base/disk.h"
 #include "base/hash.h"
@@ -14,7 +14,8 @@ namespace retort::base {
 namespace {
 
 Path temporary_path(const char* name) {
-  const Path folder = std::filesystem::temp_directory_path() / fmt::format("retort-base-{}", getpid());
+  const Path folder =
+      std::filesystem::temp_directory_path() / fmt::format("retort-base-{}", getpid());
   std::filesystem::create_directories(folder);
   return folder / name;
 }

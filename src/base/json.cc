@@ -28,7 +28,8 @@ tl::unexpected<Error> wrong_type(std::string_view key, std::string_view wanted, 
                     found.type_name());
 }
 
-/// Notes a key that stands twice in the outermost object; by itself the parser keeps the last value.
+/// Notes a key that stands twice in the outermost object; by itself the parser keeps the last
+/// value.
 class RepeatedKey {
  public:
   bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
@@ -87,17 +88,20 @@ std::string dump_json(const Json& value, int indent) {
 }
 
 Result<std::string> get_string(const Json& object, std::string_view key) {
-  TRY_ASSIGN(const Json* member, get_member(object, key, "a string", [](const Json& j) { return j.is_string(); }));
+  TRY_ASSIGN(const Json* member,
+             get_member(object, key, "a string", [](const Json& j) { return j.is_string(); }));
   return member->get<std::string>();
 }
 
 Result<double> get_number(const Json& object, std::string_view key) {
-  TRY_ASSIGN(const Json* member, get_member(object, key, "a number", [](const Json& j) { return j.is_number(); }));
+  TRY_ASSIGN(const Json* member,
+             get_member(object, key, "a number", [](const Json& j) { return j.is_number(); }));
   return member->get<double>();
 }
 
 Result<int64_t> get_integer(const Json& object, std::string_view key) {
-  TRY_ASSIGN(const Json* member, get_member(object, key, "an integer", [](const Json& j) { return j.is_number_integer(); }));
+  TRY_ASSIGN(const Json* member, get_member(object, key, "an integer",
+                                            [](const Json& j) { return j.is_number_integer(); }));
   return member->get<int64_t>();
 }
 

@@ -31,9 +31,7 @@ int64_t LayerActivations::bytes(const Config& config, int64_t rows) {
 }
 
 Activations::Activations(const Config& config, int64_t rows_max, bool keep_layers)
-    : rows_max_(rows_max),
-      keep_layers_(keep_layers),
-      output_(rows_of(rows_max, config.embedding)) {
+    : rows_max_(rows_max), keep_layers_(keep_layers), output_(rows_of(rows_max, config.embedding)) {
   const int count = keep_layers ? config.layers : 1;
   layers_.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) layers_.emplace_back(config, rows_max);

@@ -1,5 +1,5 @@
-// Reads bottom-up against executor.cc: the same phases in reverse, the same sharing of work, so every
-// sum has one order whatever the number of threads.
+// Reads bottom-up against executor.cc: the same phases in reverse, the same sharing of work, so
+// every sum has one order whatever the number of threads.
 //
 // A linear layer y = c (W0 x + s B A x) in serving form, y = z (1 + d) + B' h, h = A x, gives
 //   dh = B'^T dy          dx  = W0^T (c dy) + A^T dh
@@ -18,7 +18,7 @@ namespace {
 
 using base::Lane;
 
-constexpr int64_t kLossRows = 128;   // rows of logits held at once
+constexpr int64_t kLossRows = 128;    // rows of logits held at once
 constexpr int64_t kWindowPanels = 2;  // of streamed weights; quantised blocks span two
 
 int64_t widest(const Config& config) {
@@ -44,8 +44,9 @@ BackwardWeights::BackwardWeights(const Model& model, base::Team& team, Mode mode
   team.run([&](Lane lane) {
     for (size_t i = 0; i < matrices_.size(); ++i) {
       const int layer = static_cast<int>(i) / kLayerTargets;
-      const auto target = layer == layers ? Target::kOutput
-                                          : static_cast<Target>(static_cast<int>(i) % kLayerTargets);
+      const auto target = layer == layers
+                              ? Target::kOutput
+                              : static_cast<Target>(static_cast<int>(i) % kLayerTargets);
       const auto [begin, end] = lane.share(kernels::panels_of(matrices_[i].in()));
       matrices_[i].fill_panels(model.weight(layer, target), begin, end);
     }
@@ -70,8 +71,8 @@ void BackwardWeights::input_gradient(int layer, Target target, const float* dy, 
 }
 
 int64_t BackwardWeights::window_floats(const Config& config) {
-  const int64_t tallest =
-      std::max({config.vocabulary, config.feed_forward, config.embedding, config.q_dim(), config.kv_dim()});
+  const int64_t tallest = std::max(
+      {config.vocabulary, config.feed_forward, config.embedding, config.q_dim(), config.kv_dim()});
   return kWindowPanels * kernels::kPanel * tallest;
 }
 
@@ -130,7 +131,9 @@ struct Backward::Pass {
   const int64_t rows = e.rows();
 
   float* wide(int i) const { return b.wide_[i].data(); }
-  kernels::TransposedWeight& window() const { return b.windows_[static_cast<size_t>(lane.index())]; }
+  kernels::TransposedWeight& window() const {
+    return b.windows_[static_cast<size_t>(lane.index())];
+  }
 
   /// dx = gradient of one linear layer's input (skipped where null); adds the module's gradients.
   /// x: its input [rows x in]; y: its output without bias; dy: gradient of y.
@@ -162,7 +165,8 @@ struct Backward::Pass {
     }
     if (matrix.rank > 0) {
       const auto [in_begin, in_end] = lane.share(in, kernels::kPanel);
-      kernels::accumulate_outer(x, rows, in, b.dh_.data(), matrix.rank, in_begin, in_end, gradient.a);
+      kernels::accumulate_outer(x, rows, in, b.dh_.data(), matrix.rank, in_begin, in_end,
+                                gradient.a);
       const auto [out_begin, out_end] = lane.share(out, kernels::kPanel);
       kernels::accumulate_outer(dy, rows, out, b.h_.data(), matrix.rank, out_begin, out_end,
                                 gradient.b);
@@ -186,7 +190,8 @@ struct Backward::Pass {
     const int64_t width = config.embedding;
     const auto [first, last] = lane.share(rows);
     kernels::rms_norm_gradient(x + first * width, weight.data(), config.rms_epsilon,
-                               dn + first * width, last - first, width, b.dx_.data() + first * width);
+                               dn + first * width, last - first, width,
+                               b.dx_.data() + first * width);
   }
 
   /// The input of the linear layers after a norm, once more, into x_.
@@ -220,7 +225,8 @@ struct Backward::Pass {
   void attention(int layer, LayerActivations& a) const {
     const int64_t dim = config.head_dim;
     const int64_t group = config.heads / config.kv_heads;
-    float* scratch = b.scratch_.data() + lane.index() * 2 * kernels::padded(e.options().context_max);
+    float* scratch =
+        b.scratch_.data() + lane.index() * 2 * kernels::padded(e.options().context_max);
     int unit = 0;
     int64_t row = 0;
     for (const Segment& segment : segments) {
@@ -249,8 +255,8 @@ struct Backward::Pass {
     }
   }
 
-  /// Turns x (values after norm and RoPE) and dx (their gradient) back to the projection's output and
-  /// its gradient, bias taken off, for this lane's rows.
+  /// Turns x (values after norm and RoPE) and dx (their gradient) back to the projection's output
+  /// and its gradient, bias taken off, for this lane's rows.
   void unrotate(float* x, float* dx, const float* raw, const std::vector<float>& norm_weight,
                 const std::vector<float>& bias, int64_t heads) const {
     const int64_t dim = config.head_dim;
@@ -262,7 +268,8 @@ struct Backward::Pass {
         kernels::rope(values, heads, dim, config.rotary_dims, e.rope_cos(position),
                       e.rope_sin(position), config.rope_interleaved, true);
       }
-      if (config.qk_norm) unnorm(x + row * width, dx + row * width, raw + row * width, norm_weight, heads);
+      if (config.qk_norm)
+        unnorm(x + row * width, dx + row * width, raw + row * width, norm_weight, heads);
       if (!bias.empty()) {
         for (int64_t i = 0; i < width; ++i) x[row * width + i] -= bias[static_cast<size_t>(i)];
       }
@@ -333,7 +340,8 @@ struct Backward::Pass {
     }
     lane.barrier();
     const auto [begin, end] = lane.share(kernels::panels_of(width));
-    b.weights_.input_gradient(0, Target::kOutput, b.logits_.data(), n, begin, end, window(), wide(0));
+    b.weights_.input_gradient(0, Target::kOutput, b.logits_.data(), n, begin, end, window(),
+                              wide(0));
     lane.barrier();
     for (int64_t i = first; i < last; ++i) {
       const int64_t row = chunk[static_cast<size_t>(i)];
@@ -364,8 +372,7 @@ double Backward::loss(std::span<const int32_t> rows, std::span<const Token> targ
 void Backward::propagate(std::span<const Segment> segments, const SlotView& slot,
                          std::span<const ModuleGradient> gradients) {
   CHECK(gradients.size() == slot.matrices.size());
-  executor_.team().run(
-      [&](Lane lane) { Pass{*this, lane, &slot, gradients, segments}.blocks(); });
+  executor_.team().run([&](Lane lane) { Pass{*this, lane, &slot, gradients, segments}.blocks(); });
 }
 
 }  // namespace retort::engine

@@ -1,9 +1,10 @@
-// The backward pass of a step: gradients of one adapter's factors, W0 frozen. Explicit code a layer, no
-// tape; it reads the activations that an Executor with keep_layers left behind, recomputes elementwise
-// parts, and needs every quantised matrix once more, dequantised and transposed (BackwardWeights).
+// The backward pass of a step: gradients of one adapter's factors, W0 frozen. Explicit code a
+// layer, no tape; it reads the activations that an Executor with keep_layers left behind,
+// recomputes elementwise parts, and needs every quantised matrix once more, dequantised and
+// transposed (BackwardWeights).
 //
-// Rounding (of activations to 8 bits, of K and V to binary16) is passed straight through. The row norm
-// in DoRA's c is a constant to the gradient, as in PEFT.
+// Rounding (of activations to 8 bits, of K and V to binary16) is passed straight through. The row
+// norm in DoRA's c is a constant to the gradient, as in PEFT.
 #pragma once
 
 #include <vector>
@@ -23,7 +24,8 @@ class BackwardWeights {
   BackwardWeights(const Model& model, base::Team& team, Mode mode = Mode::kResident);
   Mode mode() const { return mode_; }
   /// dx = W0^T dy for panels [panel_begin, panel_end) of the layer's inputs, as
-  /// kernels::linear_input_gradient. `window`: this lane's own, of window_floats(); unused if resident.
+  /// kernels::linear_input_gradient. `window`: this lane's own, of window_floats(); unused if
+  /// resident.
   void input_gradient(int layer, Target target, const float* dy, int64_t rows, int64_t panel_begin,
                       int64_t panel_end, kernels::TransposedWeight& window, float* dx) const;
 
@@ -54,8 +56,8 @@ class Backward {
   Backward(Executor& executor, const BackwardWeights& weights);
 
   /// Cross-entropy of the next token at `rows` (ascending step rows) against `targets`, each row's
-  /// gradient scaled by `weight`; returns the sum of losses, unscaled, one double in row order. Call
-  /// after executor.forward(); then propagate().
+  /// gradient scaled by `weight`; returns the sum of losses, unscaled, one double in row order.
+  /// Call after executor.forward(); then propagate().
   double loss(std::span<const int32_t> rows, std::span<const Token> targets, float weight);
 
   /// From the gradient that loss() left at the top down to every module of `slot` (the mixture the
@@ -72,15 +74,15 @@ class Backward {
 
   Executor& executor_;
   const BackwardWeights& weights_;
-  kernels::AlignedArray<float> logits_;               // [kLossRows x vocabulary]
-  kernels::AlignedArray<float> dx_;                   // residual stream, [rows x embedding]
-  kernels::AlignedArray<float> wide_[5];              // [rows x widest]
-  kernels::AlignedArray<float> x_;                    // recomputed input of a linear layer
-  kernels::AlignedArray<float> h_, dh_;               // [rows x rank]
-  kernels::AlignedArray<float> scaled_;               // dy * c, [rows x widest]
-  kernels::AlignedArray<float> scratch_;              // attention, per lane
+  kernels::AlignedArray<float> logits_;   // [kLossRows x vocabulary]
+  kernels::AlignedArray<float> dx_;       // residual stream, [rows x embedding]
+  kernels::AlignedArray<float> wide_[5];  // [rows x widest]
+  kernels::AlignedArray<float> x_;        // recomputed input of a linear layer
+  kernels::AlignedArray<float> h_, dh_;   // [rows x rank]
+  kernels::AlignedArray<float> scaled_;   // dy * c, [rows x widest]
+  kernels::AlignedArray<float> scratch_;  // attention, per lane
   std::vector<float> row_losses_;
-  std::vector<kernels::TransposedWeight> windows_;    // one a lane, for streamed weights
+  std::vector<kernels::TransposedWeight> windows_;  // one a lane, for streamed weights
 };
 
 }  // namespace retort::engine

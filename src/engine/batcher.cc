@@ -40,7 +40,8 @@ int64_t Batcher::bytes(const Config& config, const Options& options) {
 base::Result<Session*> Batcher::add(Request request) {
   const Config& config = executor_.model().config();
   if (full()) {
-    return base::make_error(base::Code::kLimit, "all {} sessions are in use", options_.sessions_max);
+    return base::make_error(base::Code::kLimit, "all {} sessions are in use",
+                            options_.sessions_max);
   }
   if (request.prompt.empty() && request.embeddings.empty()) {
     return base::make_error(base::Code::kInvalidInput, "the prompt is empty");
@@ -50,8 +51,8 @@ base::Result<Session*> Batcher::add(Request request) {
                         : static_cast<int64_t>(request.embeddings.size()) / config.embedding;
   if (request.max_tokens < 1 || rows + request.max_tokens > options_.context) {
     return base::make_error(base::Code::kLimit,
-                            "a prompt of {} tokens and {} to generate do not fit a context of {}", rows,
-                            request.max_tokens, options_.context);
+                            "a prompt of {} tokens and {} to generate do not fit a context of {}",
+                            rows, request.max_tokens, options_.context);
   }
   for (const Token token : request.prompt) {
     if (token < 0 || token >= config.vocabulary) {
@@ -81,7 +82,8 @@ base::Result<Session*> Batcher::add(Request request) {
 base::Result<KvCache> Batcher::prefill(std::span<const Token> tokens, const Mix* mix) {
   const auto n = static_cast<int64_t>(tokens.size());
   if (n > options_.context) {
-    return base::make_error(base::Code::kLimit, "a prefix of {} tokens does not fit a context of {}", n,
+    return base::make_error(base::Code::kLimit,
+                            "a prefix of {} tokens does not fit a context of {}", n,
                             options_.context);
   }
   TRY_ASSIGN(KvCache cache, KvCache::create(executor_.model().config(), n));
@@ -176,7 +178,7 @@ std::span<const float> Batcher::last_logits(const Session& session) const {
 
 base::Result<Finish> generate(Batcher& batcher, Request request,
                               const std::function<bool(Session&, Token)>& on_token) {
-  TRY_ASSIGN(Session* session, batcher.add(std::move(request)));
+  TRY_ASSIGN(Session * session, batcher.add(std::move(request)));
   size_t seen = 0;
   while (session->finish() == Finish::kRunning && batcher.step()) {
     if (session->tokens().size() == seen) continue;

@@ -1,5 +1,6 @@
-// Generation. A Session is one sequence with its KV cells, sampler and bound mixture; the Batcher packs
-// the rows of many sessions, prefill chunks and single decodes alike, into each executor step.
+// Generation. A Session is one sequence with its KV cells, sampler and bound mixture; the Batcher
+// packs the rows of many sessions, prefill chunks and single decodes alike, into each executor
+// step.
 //
 // One thread owns the Batcher and calls step(); only Session::rebind may be called from others.
 #pragma once
@@ -24,19 +25,19 @@ enum class Finish {
 };
 
 struct Request {
-  std::vector<Token> prompt;           // token ids, or:
-  std::vector<float> embeddings;       // [rows x embedding], instead of ids
+  std::vector<Token> prompt;      // token ids, or:
+  std::vector<float> embeddings;  // [rows x embedding], instead of ids
   int64_t max_tokens = 256;
   SamplingOptions sampling;
-  const KvCache* prefix = nullptr;     // of the first tokens of `prompt`, under the same mixture
-  const Mix* mix = nullptr;            // null: the base; must outlive the session or the next rebind
+  const KvCache* prefix = nullptr;  // of the first tokens of `prompt`, under the same mixture
+  const Mix* mix = nullptr;         // null: the base; must outlive the session or the next rebind
 };
 
 class Session {
  public:
-  /// From the next step on, tokens are computed under `mix` (null: the base); keys and values already
-  /// written stay. One atomic store, from any thread. Both the old and the new mixture must stay alive
-  /// until a step has begun after the call: Batcher::steps() tells.
+  /// From the next step on, tokens are computed under `mix` (null: the base); keys and values
+  /// already written stay. One atomic store, from any thread. Both the old and the new mixture must
+  /// stay alive until a step has begun after the call: Batcher::steps() tells.
   void rebind(const Mix* mix) { mix_.store(mix, std::memory_order_release); }
 
   std::span<const Token> tokens() const { return output_; }
@@ -70,8 +71,8 @@ class Batcher {
   /// Bytes that it holds once every session has used its whole context.
   static int64_t bytes(const Config& config, const Options& options);
 
-  /// Admits a session, or kLimit: all places taken, an empty prompt, or prompt plus max_tokens that do
-  /// not fit the context (with both counts). The pointer is valid until release().
+  /// Admits a session, or kLimit: all places taken, an empty prompt, or prompt plus max_tokens that
+  /// do not fit the context (with both counts). The pointer is valid until release().
   [[nodiscard]] base::Result<Session*> add(Request request);
   /// Ends a session; its cells serve the next one.
   void release(Session* session);
@@ -80,8 +81,8 @@ class Batcher {
   /// Keys and values of `tokens` under `mix`, to begin many requests with; runs steps of its own.
   [[nodiscard]] base::Result<KvCache> prefill(std::span<const Token> tokens, const Mix* mix);
 
-  /// One executor step over all running sessions: every decode, then prefill chunks as room is left.
-  /// False if there was nothing to do.
+  /// One executor step over all running sessions: every decode, then prefill chunks as room is
+  /// left. False if there was nothing to do.
   bool step();
   uint64_t steps() const { return steps_; }
   bool full() const { return sessions_.size() >= static_cast<size_t>(options_.sessions_max); }
@@ -97,9 +98,9 @@ class Batcher {
   std::vector<std::unique_ptr<Session>> sessions_;
   std::vector<std::unique_ptr<KvCache>> free_caches_;
   std::vector<Segment> segments_;
-  std::vector<Session*> stepped_;       // whose rows gave logits, in row order
+  std::vector<Session*> stepped_;  // whose rows gave logits, in row order
   std::vector<int32_t> logit_rows_;
-  std::vector<float> logits_;           // [sessions_max x vocabulary]
+  std::vector<float> logits_;  // [sessions_max x vocabulary]
   uint64_t steps_ = 0;
 };
 

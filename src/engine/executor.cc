@@ -1,7 +1,7 @@
-// The forward pass reads as a list of phases. Every lane runs all of it; each phase ends in a barrier
-// where the next one reads what other lanes wrote. Rows are shared out in phases that work by row,
-// panels of 16 outputs in the linear layers, (row, KV head) pairs in attention: a single row still
-// keeps all lanes busy where the time goes.
+// The forward pass reads as a list of phases. Every lane runs all of it; each phase ends in a
+// barrier where the next one reads what other lanes wrote. Rows are shared out in phases that work
+// by row, panels of 16 outputs in the linear layers, (row, KV head) pairs in attention: a single
+// row still keeps all lanes busy where the time goes.
 #include "engine/executor.h"
 
 #include <algorithm>
@@ -130,9 +130,10 @@ struct Executor::Pass {
     const int64_t width = config.embedding;
     const auto [begin, end] = lane.share(rows);
     for (int64_t row = begin; row < end; ++row) {
-      const Segment& segment = e.segments_[static_cast<size_t>(e.row_segments_[static_cast<size_t>(row)])];
-      const auto i = static_cast<size_t>(e.row_positions_[static_cast<size_t>(row)] -
-                                         segment.cache->length());
+      const Segment& segment =
+          e.segments_[static_cast<size_t>(e.row_segments_[static_cast<size_t>(row)])];
+      const auto i =
+          static_cast<size_t>(e.row_positions_[static_cast<size_t>(row)] - segment.cache->length());
       if (segment.tokens.empty()) {
         std::memcpy(x + row * width, segment.embeddings.data() + i * static_cast<size_t>(width),
                     sizeof(float) * static_cast<size_t>(width));
@@ -151,7 +152,8 @@ struct Executor::Pass {
     kernels::quantize_rows(input(e.x_.data(), width), begin, end);
   }
 
-  /// h = A x of every term of every range for the layers at hand, then the lists that linear() takes.
+  /// h = A x of every term of every range for the layers at hand, then the lists that linear()
+  /// takes.
   void adapters(std::span<const Linear> layers, int layer, const std::vector<MixRange>& ranges,
                 const float* x, int64_t cols) const {
     int unit = 0;
@@ -164,7 +166,8 @@ struct Executor::Pass {
       for (const MixRange& range : ranges) {
         const size_t first = terms.size();
         for (const Mix::Term& term : range.mix.terms()) {
-          const auto index = static_cast<size_t>(matrix_index(layer, layers[j].target, config.layers));
+          const auto index =
+              static_cast<size_t>(matrix_index(layer, layers[j].target, config.layers));
           const kernels::AdapterMatrix& matrix = term.slot->matrices[index];
           if (matrix.rank == 0) continue;
           terms.push_back({&matrix, nullptr, term.gate, h});
@@ -243,7 +246,8 @@ struct Executor::Pass {
   void attend(int index, LayerActivations& a) const {
     const int64_t dim = config.head_dim;
     const int64_t group = config.heads / config.kv_heads;
-    float* scores = e.scores_.data() + lane.index() * group * kernels::padded(e.options_.context_max);
+    float* scores =
+        e.scores_.data() + lane.index() * group * kernels::padded(e.options_.context_max);
     // Later rows of a prompt see more keys, so units are dealt out in turn rather than in blocks.
     for (int64_t unit = lane.index(); unit < rows * config.kv_heads; unit += lane.count()) {
       const int64_t row = unit / config.kv_heads;
@@ -252,8 +256,8 @@ struct Executor::Pass {
           *e.segments_[static_cast<size_t>(e.row_segments_[static_cast<size_t>(row)])].cache;
       const int64_t offset = row * config.q_dim() + kv_head * group * dim;
       kernels::attend(a.q.data() + offset, group, cache.keys(index, kv_head),
-                      cache.values(index, kv_head), e.row_positions_[static_cast<size_t>(row)] + 1, dim,
-                      e.attention_scale_, scores, a.attention.data() + offset);
+                      cache.values(index, kv_head), e.row_positions_[static_cast<size_t>(row)] + 1,
+                      dim, e.attention_scale_, scores, a.attention.data() + offset);
     }
   }
 

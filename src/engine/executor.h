@@ -1,9 +1,10 @@
-// The forward pass on the CPU. One call packs rows of several sequences, each under its own mixture of
-// adapters, and runs every layer with all lanes of the team in lockstep. Adapters are arguments: a
-// step under another mixture runs the same code on other pointers; there is nothing to build.
+// The forward pass on the CPU. One call packs rows of several sequences, each under its own mixture
+// of adapters, and runs every layer with all lanes of the team in lockstep. Adapters are arguments:
+// a step under another mixture runs the same code on other pointers; there is nothing to build.
 //
-// A row's results do not depend on the other rows, on how a prompt is cut into steps, or on the number
-// of threads. Owned and used by one thread; the Model outlives it. No allocation after warm-up.
+// A row's results do not depend on the other rows, on how a prompt is cut into steps, or on the
+// number of threads. Owned and used by one thread; the Model outlives it. No allocation after
+// warm-up.
 #pragma once
 
 #include <span>
@@ -25,7 +26,8 @@ struct Segment {
   Mix mix;
 };
 
-/// Rows [begin, end) of a step that run under one mixture: neighbouring segments of equal mix merge.
+/// Rows [begin, end) of a step that run under one mixture: neighbouring segments of equal mix
+/// merge.
 struct MixRange {
   int64_t begin = 0, end = 0;
   Mix mix;
@@ -48,7 +50,8 @@ class Executor {
   /// Runs the blocks over all segments, writes their keys and values, advances their caches, and
   /// computes the logits of the step rows named (ascending): logits is [logit_rows x vocabulary].
   /// The caller has checked that rows and positions fit.
-  void forward(std::span<const Segment> segments, std::span<const int32_t> logit_rows, float* logits);
+  void forward(std::span<const Segment> segments, std::span<const int32_t> logit_rows,
+               float* logits);
 
   /// Logits of further rows of the last step (training computes them in chunks).
   void logits(std::span<const int32_t> rows, float* logits);
@@ -89,12 +92,12 @@ class Executor {
   std::vector<MixRange> logit_ranges_;
 
   // Scratch, shared by the lanes.
-  kernels::AlignedArray<float> x_;        // input of the linear layers, [rows x widest]
-  kernels::AlignedArray<int8_t> q8_;      // the same in 8 bits
+  kernels::AlignedArray<float> x_;    // input of the linear layers, [rows x widest]
+  kernels::AlignedArray<int8_t> q8_;  // the same in 8 bits
   kernels::AlignedArray<float> q8_scale_, q8_sum_;
-  kernels::AlignedArray<float> scores_;   // [threads x group x context]
-  std::vector<float> h_;                  // A x of up to three layers, grown in prepare()
-  int64_t h_stride_ = 0;                  // floats of h_ for one of the three
+  kernels::AlignedArray<float> scores_;  // [threads x group x context]
+  std::vector<float> h_;                 // A x of up to three layers, grown in prepare()
+  int64_t h_stride_ = 0;                 // floats of h_ for one of the three
   // Per lane, the adapter terms of the matrices at hand.
   struct LaneTerms {
     std::vector<kernels::RowGroup> groups[3];

@@ -1,5 +1,5 @@
-// Oracles: the executor itself under another batch, chunking or team, bit for bit; a Mix that changes
-// nothing; and a KV-preserving swap against a cold run on the same keys and values.
+// Oracles: the executor itself under another batch, chunking or team, bit for bit; a Mix that
+// changes nothing; and a KV-preserving swap against a cold run on the same keys and values.
 #include "engine/executor.h"
 
 #include <gtest/gtest.h>
@@ -18,9 +18,12 @@ namespace {
 constexpr int kQ4_1 = 3, kF32 = 0;
 
 std::unique_ptr<Model> open_random(std::string_view architecture, int type) {
-  const base::Path path = std::filesystem::temp_directory_path() /
-                          fmt::format("retort-executor-{}-{}-{}.gguf", architecture, type, getpid());
-  EXPECT_TRUE(write_random_model(path, {.config = tiny_config(architecture), .type = type, .output_type = type == kF32 ? kF32 : 8}));
+  const base::Path path =
+      std::filesystem::temp_directory_path() /
+      fmt::format("retort-executor-{}-{}-{}.gguf", architecture, type, getpid());
+  EXPECT_TRUE(write_random_model(
+      path,
+      {.config = tiny_config(architecture), .type = type, .output_type = type == kF32 ? kF32 : 8}));
   base::Team team(1);
   auto model = Model::open(path, team);
   std::filesystem::remove(path);
@@ -67,13 +70,15 @@ class RandomSlot {
 std::vector<Token> random_tokens(const Model& model, size_t n, uint64_t seed) {
   base::Rng rng(seed);
   std::vector<Token> tokens(n);
-  for (Token& token : tokens) token = static_cast<Token>(rng.below(static_cast<uint64_t>(model.config().vocabulary)));
+  for (Token& token : tokens)
+    token = static_cast<Token>(rng.below(static_cast<uint64_t>(model.config().vocabulary)));
   return tokens;
 }
 
 /// Logits of every position of `tokens`, fed in chunks of `chunk`, beside `others` in each step.
-std::vector<float> run(const Model& model, int threads, const std::vector<Token>& tokens, size_t chunk,
-                       const Mix& mix, const std::vector<std::vector<Token>>& others = {},
+std::vector<float> run(const Model& model, int threads, const std::vector<Token>& tokens,
+                       size_t chunk, const Mix& mix,
+                       const std::vector<std::vector<Token>>& others = {},
                        const std::vector<Mix>& other_mixes = {}, bool keep_layers = false) {
   base::Team team(threads);
   Executor executor(model, team, {.rows_max = 256, .context_max = 64, .keep_layers = keep_layers});
@@ -90,14 +95,16 @@ std::vector<float> run(const Model& model, int threads, const std::vector<Token>
     for (size_t i = 0; i < others.size(); ++i) {
       // Half of the others stand before the sequence in the step, half behind.
       if (i == others.size() / 2) {
-        segments.push_back({.cache = &caches[0], .tokens = std::span(tokens).subspan(at, n), .mix = mix});
+        segments.push_back(
+            {.cache = &caches[0], .tokens = std::span(tokens).subspan(at, n), .mix = mix});
       }
       if (i < others.size() / 2) first += static_cast<int32_t>(others[i].size());
       caches[i + 1].truncate(0);
       segments.push_back({.cache = &caches[i + 1], .tokens = others[i], .mix = other_mixes[i]});
     }
     if (others.empty()) {
-      segments.push_back({.cache = &caches[0], .tokens = std::span(tokens).subspan(at, n), .mix = mix});
+      segments.push_back(
+          {.cache = &caches[0], .tokens = std::span(tokens).subspan(at, n), .mix = mix});
     }
     std::vector<int32_t> rows;
     for (size_t i = 0; i < n; ++i) rows.push_back(first + static_cast<int32_t>(i));
@@ -124,8 +131,10 @@ TEST_P(ExecutorBits, DoNotDependOnBatchChunkingThreadsOrKeptLayers) {
   for (const Mix& mix : {Mix(), Mix(a.view()), blend}) {
     const auto alone = run(*model, 1, tokens, tokens.size(), mix);
     EXPECT_TRUE(std::ranges::all_of(alone, [](float x) { return std::isfinite(x); }));
-    for (const size_t chunk : {1, 5, 16}) EXPECT_TRUE(same_bits(alone, run(*model, 1, tokens, chunk, mix)));
-    for (const int threads : {2, 3}) EXPECT_TRUE(same_bits(alone, run(*model, threads, tokens, 9, mix)));
+    for (const size_t chunk : {1, 5, 16})
+      EXPECT_TRUE(same_bits(alone, run(*model, 1, tokens, chunk, mix)));
+    for (const int threads : {2, 3})
+      EXPECT_TRUE(same_bits(alone, run(*model, threads, tokens, 9, mix)));
     EXPECT_TRUE(same_bits(alone, run(*model, 2, tokens, 37, mix, {}, {}, true)));
     std::vector<std::vector<Token>> others;
     std::vector<Mix> mixes;
@@ -149,7 +158,8 @@ TEST_P(ExecutorBits, AdapterChangesTheLogits) {
   Mix off;
   off.add(a.view(), 0.0f);
   const auto gated_off = run(*model, 1, tokens, 8, off);
-  for (size_t i = 0; i < base.size(); ++i) EXPECT_NEAR(gated_off[i], base[i], 1e-4f * (1 + std::abs(base[i])));
+  for (size_t i = 0; i < base.size(); ++i)
+    EXPECT_NEAR(gated_off[i], base[i], 1e-4f * (1 + std::abs(base[i])));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExecutorBits,

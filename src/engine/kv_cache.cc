@@ -21,8 +21,8 @@ base::Result<KvCache> KvCache::create(const Config& config, int64_t capacity) {
   cache.capacity_ = capacity;
   cache.kv_heads_ = config.kv_heads;
   cache.head_dim_ = config.head_dim;
-  cache.cells_ = kernels::AlignedArray<kernels::Half>(
-      static_cast<size_t>(bytes(config, capacity)) / sizeof(kernels::Half));
+  cache.cells_ = kernels::AlignedArray<kernels::Half>(static_cast<size_t>(bytes(config, capacity)) /
+                                                      sizeof(kernels::Half));
   return cache;
 }
 
@@ -33,8 +33,9 @@ void KvCache::truncate(int64_t length) {
 
 base::Result<void> KvCache::copy_from(const KvCache& prefix) {
   if (prefix.length_ > capacity_) {
-    return base::make_error(base::Code::kLimit, "a prefix of {} tokens does not fit a context of {}",
-                            prefix.length_, capacity_);
+    return base::make_error(base::Code::kLimit,
+                            "a prefix of {} tokens does not fit a context of {}", prefix.length_,
+                            capacity_);
   }
   CHECK(kv_heads_ == prefix.kv_heads_ && head_dim_ == prefix.head_dim_);
   const int64_t heads = static_cast<int64_t>(prefix.cells_.size()) / (prefix.capacity_ * head_dim_);

@@ -22,8 +22,8 @@ class KvCache {
   int64_t length() const { return length_; }
   /// Forgets all positions from `length` on; 0 <= length <= length().
   void truncate(int64_t length);
-  /// Takes over all positions of `prefix`, of the same model; what was here is forgotten. kLimit if they
-  /// do not fit.
+  /// Takes over all positions of `prefix`, of the same model; what was here is forgotten. kLimit if
+  /// they do not fit.
   [[nodiscard]] base::Result<void> copy_from(const KvCache& prefix);
   /// Called by the executor once the rows of a step are written.
   void advance(int64_t rows);

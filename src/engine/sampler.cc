@@ -11,8 +11,10 @@ struct Sampler::Chain {
   explicit Chain(const SamplingOptions& options)
       : chain(llama_sampler_chain_init(llama_sampler_chain_default_params())) {
     if (options.top_k > 0) llama_sampler_chain_add(chain, llama_sampler_init_top_k(options.top_k));
-    if (options.top_p < 1) llama_sampler_chain_add(chain, llama_sampler_init_top_p(options.top_p, 1));
-    if (options.min_p > 0) llama_sampler_chain_add(chain, llama_sampler_init_min_p(options.min_p, 1));
+    if (options.top_p < 1)
+      llama_sampler_chain_add(chain, llama_sampler_init_top_p(options.top_p, 1));
+    if (options.min_p > 0)
+      llama_sampler_chain_add(chain, llama_sampler_init_min_p(options.min_p, 1));
     llama_sampler_chain_add(chain, llama_sampler_init_temp(options.temperature));
     llama_sampler_chain_add(chain, llama_sampler_init_dist(static_cast<uint32_t>(options.seed)));
   }

@@ -346,7 +346,8 @@ void TransposedWeight::fill_panels(const Weight& w, int64_t panel_begin, int64_t
       std::fill(row + count, row + kBlock, 0.0f);
       dequantize(w.impl(), o, begin, count, row);
       const float* half = row + (p * kLanes - begin);
-      std::memcpy(values_.data() + ((p - first_) * out_ + o) * kLanes, half, kLanes * sizeof(float));
+      std::memcpy(values_.data() + ((p - first_) * out_ + o) * kLanes, half,
+                  kLanes * sizeof(float));
       if (pair)
         std::memcpy(values_.data() + ((p + 1 - first_) * out_ + o) * kLanes, row + kLanes,
                     kLanes * sizeof(float));

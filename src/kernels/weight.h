@@ -64,8 +64,9 @@ class Weight {
   std::unique_ptr<Impl> impl_;
 };
 
-/// W dequantised and transposed into panels for linear_input_gradient: [panels_of(in)][out][16]. Whole,
-/// or a window: a few panels at a time, of one matrix after the other. The values are the same.
+/// W dequantised and transposed into panels for linear_input_gradient: [panels_of(in)][out][16].
+/// Whole, or a window: a few panels at a time, of one matrix after the other. The values are the
+/// same.
 class TransposedWeight {
  public:
   TransposedWeight() = default;

@@ -22,9 +22,9 @@ using base::Code;
 using base::make_error;
 using engine::Mix;
 
-constexpr int kSessions = 16;             // answers generated side by side
-constexpr int64_t kSamples = 8;           // problems shown in the report
-constexpr double kAnswerRoom = 1.5;       // of the longest chain learnt: room to answer in
+constexpr int kSessions = 16;        // answers generated side by side
+constexpr int64_t kSamples = 8;      // problems shown in the report
+constexpr double kAnswerRoom = 1.5;  // of the longest chain learnt: room to answer in
 constexpr int64_t kBaseAnswerTokens = 192;
 
 double peak_rss_mb() {
@@ -60,7 +60,6 @@ class Distillation {
   }
 
  private:
-
   base::Result<void> gather() {
     const GatherOptions gather{options_.run_directory, options_.quiet, options_.stop};
     TRY_ASSIGN(problems_, gather_problems(recipe_, gather));
@@ -69,8 +68,8 @@ class Distillation {
     examples_ = std::move(set.examples);
     report_.records = static_cast<int64_t>(examples_.size());
     report_.records_refused = problems_.refused + static_cast<int64_t>(set.refused.size());
-    report_.records_declared = std::ranges::count(problems_.train, record::Standing::kDeclared,
-                                                  &record::Record::standing);
+    report_.records_declared =
+        std::ranges::count(problems_.train, record::Standing::kDeclared, &record::Record::standing);
     report_.records_hash = problems_.train_hash().short_hex();
     for (const std::string& refused : set.refused) {
       if (!options_.quiet) fmt::print(stderr, "left out: {}\n", refused);
@@ -115,14 +114,16 @@ class Distillation {
   }
 
   base::Result<void> measure_base() {
-    TRY_ASSIGN(const Evaluation zero, measure("base, zero-shot", problems_.held_out,
-                                              {.max_tokens = kBaseAnswerTokens}));
+    TRY_ASSIGN(const Evaluation zero,
+               measure("base, zero-shot", problems_.held_out, {.max_tokens = kBaseAnswerTokens}));
     add_row("base, zero-shot", "held-out", zero);
     base_answers_ = zero.answers;
     if (const auto shots = static_cast<size_t>(recipe_.eval.shots); shots > 0) {
-      const auto examples = std::span(problems_.train).first(std::min(shots, problems_.train.size()));
-      TRY_ASSIGN(const Evaluation few, measure(fmt::format("base, {}-shot", shots), problems_.held_out,
-                                               {.shots = examples, .max_tokens = kBaseAnswerTokens}));
+      const auto examples =
+          std::span(problems_.train).first(std::min(shots, problems_.train.size()));
+      TRY_ASSIGN(const Evaluation few,
+                 measure(fmt::format("base, {}-shot", shots), problems_.held_out,
+                         {.shots = examples, .max_tokens = kBaseAnswerTokens}));
       add_row(fmt::format("base, {}-shot", shots), "held-out", few);
     }
     report_.rows.push_back(
@@ -132,11 +133,12 @@ class Distillation {
 
   base::Result<TrainRunResult> train(std::string_view arm, const train::Options& options,
                                      const std::vector<train::Example>& examples) {
-    TrainRunOptions run{.label = fmt::format("training {}{}", recipe_.name, arm),
-                        .directory = options_.run_directory / (arm.empty() ? "main" : std::string(arm)),
-                        .quiet = options_.quiet,
-                        .validations = problems_.validation.empty() ? 0 : recipe_.eval.validations,
-                        .stop = options_.stop};
+    TrainRunOptions run{
+        .label = fmt::format("training {}{}", recipe_.name, arm),
+        .directory = options_.run_directory / (arm.empty() ? "main" : std::string(arm)),
+        .quiet = options_.quiet,
+        .validations = problems_.validation.empty() ? 0 : recipe_.eval.validations,
+        .stop = options_.stop};
     run.validate = [&](const engine::SlotView& slot) -> base::Result<double> {
       const Mix mix(slot);
       TRY_ASSIGN(const Evaluation evaluation,
@@ -178,8 +180,8 @@ class Distillation {
     }
     for (size_t i = 0; i < std::min<size_t>(kSamples, problems_.held_out.size()); ++i) {
       const record::Draft& problem = problems_.held_out[i];
-      Sample sample{problem.prompt, problem.final_answer, "", held_out.answers[i].text, false,
-                    held_out.answers[i].correct};
+      Sample sample{problem.prompt, problem.final_answer,       "", held_out.answers[i].text,
+                    false,          held_out.answers[i].correct};
       if (!base_answers_.empty()) {
         sample.base_text = base_answers_[i].text;
         sample.base_correct = base_answers_[i].correct;
@@ -207,8 +209,8 @@ class Distillation {
     TRY_ASSIGN(const adapter::SlotImage slot, crystallise(trained.weights));
     const Mix mix(slot.view());
     const std::string label = arm == "lora" ? "LoRA control" : "answers only, no chain";
-    TRY_ASSIGN(const Evaluation held_out, measure(label, problems_.held_out,
-                                                  {.mix = &mix, .max_tokens = answer_tokens_}));
+    TRY_ASSIGN(const Evaluation held_out,
+               measure(label, problems_.held_out, {.mix = &mix, .max_tokens = answer_tokens_}));
     add_row(label, "held-out", held_out);
     return {};
   }

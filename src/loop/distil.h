@@ -1,9 +1,11 @@
 // One distillation from recipe to published adapter: the trip of a record.
 //
-//   gather records -> measure the base -> train -> measure the adapter -> check -> publish -> report
+//   gather records -> measure the base -> train -> measure the adapter -> check -> publish ->
+//   report
 //
 // Everything made on the way stands in the run's folder, so that a killed run goes on where it was:
-// records.jsonl, base.json (the base's answers), checkpoint, metrics.jsonl, report.json, report.html.
+// records.jsonl, base.json (the base's answers), checkpoint, metrics.jsonl, report.json,
+// report.html.
 #pragma once
 
 #include <atomic>
@@ -17,10 +19,10 @@
 namespace retort::loop {
 
 struct DistilOptions {
-  base::Path run_directory;              // created if missing
-  std::string command;                   // for the report
-  bool quiet = false;                    // no progress on stderr
-  bool force = false;                    // publish an adapter of unverified records unchecked
+  base::Path run_directory;                 // created if missing
+  std::string command;                      // for the report
+  bool quiet = false;                       // no progress on stderr
+  bool force = false;                       // publish an adapter of unverified records unchecked
   const std::atomic<bool>* stop = nullptr;  // set: save and return kCancelled
 };
 

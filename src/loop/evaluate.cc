@@ -48,8 +48,9 @@ base::Result<engine::Request> make_request(const engine::Model& model, const rec
   request.prompt = std::move(chat.tokens);
   request.max_tokens = options.max_tokens;
   request.mix = options.mix;
-  const bool shared = !prefix.tokens.empty() && request.prompt.size() > prefix.tokens.size() &&
-                      std::equal(prefix.tokens.begin(), prefix.tokens.end(), request.prompt.begin());
+  const bool shared =
+      !prefix.tokens.empty() && request.prompt.size() > prefix.tokens.size() &&
+      std::equal(prefix.tokens.begin(), prefix.tokens.end(), request.prompt.begin());
   if (shared) request.prefix = &prefix.cache;
   return request;
 }
@@ -67,8 +68,8 @@ std::pair<double, double> Proportion::interval() const {
   const auto total = static_cast<double>(n);
   const double p = value();
   const double center = (p + z * z / (2 * total)) / (1 + z * z / total);
-  const double half = z / (1 + z * z / total) *
-                      std::sqrt(p * (1 - p) / total + z * z / (4 * total * total));
+  const double half =
+      z / (1 + z * z / total) * std::sqrt(p * (1 - p) / total + z * z / (4 * total * total));
   return {std::max(0.0, center - half), std::min(1.0, center + half)};
 }
 
@@ -101,9 +102,8 @@ base::Result<Evaluation> evaluate(const engine::Model& model, engine::Batcher& b
   while (next < problems.size() || !running.empty()) {
     while (next < problems.size() && !batcher.full()) {
       auto session =
-          make_request(model, problems[next], prefix, options).and_then([&](engine::Request request) {
-            return batcher.add(std::move(request));
-          });
+          make_request(model, problems[next], prefix, options)
+              .and_then([&](engine::Request request) { return batcher.add(std::move(request)); });
       if (!session) {
         release_all();
         return base::in_context("evaluation", std::move(session).error());
@@ -137,8 +137,8 @@ Proportion best_constant(std::span<const record::Draft> problems, const Judge& j
   std::map<std::string, int64_t> frequency;
   for (const record::Draft& problem : problems) ++frequency[problem.final_answer];
   if (frequency.empty()) return {};
-  const auto most = std::ranges::max_element(
-      frequency, {}, [](const auto& entry) { return entry.second; });
+  const auto most =
+      std::ranges::max_element(frequency, {}, [](const auto& entry) { return entry.second; });
   const std::string text = "Answer: " + most->first;
   const auto n = std::ranges::count_if(
       problems, [&](const record::Draft& problem) { return judge(problem, text); });
@@ -148,8 +148,8 @@ Proportion best_constant(std::span<const record::Draft> problems, const Judge& j
 double perplexity(engine::Executor& executor, std::string_view text, const engine::Mix* mix) {
   const engine::Model& model = executor.model();
   std::vector<engine::Token> tokens = model.vocabulary().encode(text);
-  const auto room = static_cast<size_t>(
-      std::min(executor.options().context_max, executor.options().rows_max));
+  const auto room =
+      static_cast<size_t>(std::min(executor.options().context_max, executor.options().rows_max));
   tokens.resize(std::min(tokens.size(), room));
   auto cache = engine::KvCache::create(model.config(), static_cast<int64_t>(tokens.size())).value();
   const engine::Segment segment{

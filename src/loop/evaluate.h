@@ -26,7 +26,9 @@ struct Answer {
 /// Share of successes with its 95 % interval (Wilson 1927).
 struct Proportion {
   int64_t successes = 0, n = 0;
-  double value() const { return n == 0 ? 0 : static_cast<double>(successes) / static_cast<double>(n); }
+  double value() const {
+    return n == 0 ? 0 : static_cast<double>(successes) / static_cast<double>(n);
+  }
   std::pair<double, double> interval() const;
 };
 
@@ -41,8 +43,8 @@ struct Evaluation {
 };
 
 struct EvaluationOptions {
-  const engine::Mix* mix = nullptr;         // null: the base
-  std::span<const record::Record> shots;    // worked examples put before each problem
+  const engine::Mix* mix = nullptr;       // null: the base
+  std::span<const record::Record> shots;  // worked examples put before each problem
   int64_t max_tokens = 256;
   std::function<void(int64_t done)> progress;
   const std::atomic<bool>* stop = nullptr;  // set: evaluate() returns kCancelled
@@ -50,11 +52,14 @@ struct EvaluationOptions {
 
 /// Answers `problems` (greedy), as many at once as the batcher has places. kLimit if a problem with
 /// its shots does not fit the batcher's context.
-[[nodiscard]] base::Result<Evaluation> evaluate(const engine::Model& model, engine::Batcher& batcher,
+[[nodiscard]] base::Result<Evaluation> evaluate(const engine::Model& model,
+                                                engine::Batcher& batcher,
                                                 std::span<const record::Draft> problems,
-                                                const Judge& judge, const EvaluationOptions& options);
+                                                const Judge& judge,
+                                                const EvaluationOptions& options);
 
-/// The best that one fixed answer can do: the most frequent reference answer, judged on every problem.
+/// The best that one fixed answer can do: the most frequent reference answer, judged on every
+/// problem.
 Proportion best_constant(std::span<const record::Draft> problems, const Judge& judge);
 
 /// Perplexity of `text` under the mixture, read in one sequence of at most the executor's context.

@@ -58,8 +58,8 @@ class SymbolicDraw {
       progress.fail(collected.error().message);
       return tl::unexpected(std::move(collected).error());
     }
-    progress.finish(fmt::format("{} verified, {} refused", gate_.counts().verified,
-                                gate_.counts().refused));
+    progress.finish(
+        fmt::format("{} verified, {} refused", gate_.counts().verified, gate_.counts().refused));
     return std::move(collected->records);
   }
 
@@ -74,8 +74,8 @@ class SymbolicDraw {
   record::TwinSet twins_;
 };
 
-// The sets of a recipe are drawn from streams of their own, so that asking for more of one leaves the
-// others as they are.
+// The sets of a recipe are drawn from streams of their own, so that asking for more of one leaves
+// the others as they are.
 constexpr uint64_t kTrainStream = 0, kValidationStream = 1'000'003, kHeldOutStream = 2'000'003,
                    kExtrapolationStream = 3'000'017;
 
@@ -128,8 +128,7 @@ base::Result<std::vector<record::Record>> admit_file(const base::Path& path, boo
     }
   }
   if (records.empty()) {
-    return make_error(Code::kInvalidInput,
-                      "{}: no record passed the gate{}", path.string(),
+    return make_error(Code::kInvalidInput, "{}: no record passed the gate{}", path.string(),
                       trust ? "" : "; records that nothing can check train only with --trust");
   }
   return records;
@@ -174,7 +173,8 @@ base::Result<std::vector<record::Draft>> problems_of_family(std::string_view nam
   const GatherOptions options{.quiet = true};
   TRY_ASSIGN(auto records,
              SymbolicDraw(*family, seed, options)
-                 .draw("problems", n, extrapolation ? Split::kExtrapolation : Split::kHeldOut, 0, nullptr));
+                 .draw("problems", n, extrapolation ? Split::kExtrapolation : Split::kHeldOut, 0,
+                       nullptr));
   return drafts_of(std::move(records));
 }
 

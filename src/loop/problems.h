@@ -27,14 +27,15 @@ struct GatherOptions {
   const std::atomic<bool>* stop = nullptr;
 };
 
-[[nodiscard]] base::Result<Problems> gather_problems(const Recipe& recipe, const GatherOptions& options);
+[[nodiscard]] base::Result<Problems> gather_problems(const Recipe& recipe,
+                                                     const GatherOptions& options);
 
 /// Fresh problems of a symbolic family, in the wordings kept for evaluation.
 [[nodiscard]] base::Result<std::vector<record::Draft>> problems_of_family(std::string_view family,
-                                                                         int64_t n, uint64_t seed,
-                                                                         bool extrapolation);
+                                                                          int64_t n, uint64_t seed,
+                                                                          bool extrapolation);
 /// The first n records of a JSONL file as problems.
 [[nodiscard]] base::Result<std::vector<record::Draft>> problems_of_file(const base::Path& path,
-                                                                       int64_t n);
+                                                                        int64_t n);
 
 }  // namespace retort::loop

@@ -69,12 +69,14 @@ class TableReader {
     value = *node.value<bool>();
     return {};
   }
-  base::Result<void> convert(std::string_view key, const toml::node& node, std::string& value) const {
+  base::Result<void> convert(std::string_view key, const toml::node& node,
+                             std::string& value) const {
     if (!node.is_string()) return fault(key, node, "a string");
     value = *node.value<std::string>();
     return {};
   }
-  base::Result<void> convert(std::string_view key, const toml::node& node, base::Path& value) const {
+  base::Result<void> convert(std::string_view key, const toml::node& node,
+                             base::Path& value) const {
     std::string text;
     TRY(convert(key, node, text));
     value = text;
@@ -84,7 +86,8 @@ class TableReader {
   base::Result<void> convert(std::string_view key, const toml::node& node, T& value) const {
     constexpr bool kSigned = std::is_signed_v<T>;
     const auto wide = node.is_integer() ? node.value<int64_t>() : std::nullopt;
-    if (!wide || (!kSigned && *wide < 0) || (sizeof(T) == 4 && *wide != static_cast<int32_t>(*wide))) {
+    if (!wide || (!kSigned && *wide < 0) ||
+        (sizeof(T) == 4 && *wide != static_cast<int32_t>(*wide))) {
       return fault(key, node, kSigned ? "an integer" : "an integer of at least 0");
     }
     value = static_cast<T>(*wide);
@@ -128,8 +131,8 @@ base::Result<void> read_teacher(TableReader table, Recipe::Teacher& teacher) {
   return {};
 }
 
-base::Result<void> read_ranks(TableReader& table, const toml::table& section,
-                              std::string_view file, train::Options& options) {
+base::Result<void> read_ranks(TableReader& table, const toml::table& section, std::string_view file,
+                              train::Options& options) {
   const toml::node* node = table.take("ranks");
   if (node == nullptr) return {};
   if (!node->is_table()) return table.fault("ranks", *node, "a table of target = rank");
@@ -177,8 +180,9 @@ base::Result<void> read_evaluation(TableReader table, std::string_view file,
     for (const toml::node& item : *array) {
       const auto arm = item.value<std::string>();
       if (!arm || (*arm != "lora" && *arm != "answer-only")) {
-        return make_error(Code::kInvalidInput, "{}:{}: eval.arms knows \"lora\" and \"answer-only\"",
-                          file, item.source().begin.line);
+        return make_error(Code::kInvalidInput,
+                          "{}:{}: eval.arms knows \"lora\" and \"answer-only\"", file,
+                          item.source().begin.line);
       }
       eval.arms.push_back(*arm);
     }

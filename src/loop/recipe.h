@@ -12,16 +12,16 @@
 namespace retort::loop {
 
 struct Recipe {
-  std::string name;            // of the task and of the adapter
-  base::Path base;             // GGUF file; empty: the default student
+  std::string name;  // of the task and of the adapter
+  base::Path base;   // GGUF file; empty: the default student
 
   struct Teacher {
-    std::string kind;          // "symbolic", or "file" for records that exist
-    std::string family;        // of the symbolic teacher
-    base::Path records_file;   // of "file"
-    int64_t records = 800;     // training records to draw
+    std::string kind;         // "symbolic", or "file" for records that exist
+    std::string family;       // of the symbolic teacher
+    base::Path records_file;  // of "file"
+    int64_t records = 800;    // training records to draw
     uint64_t seed = 1;
-    bool trust = false;        // train on records that nothing verified
+    bool trust = false;  // train on records that nothing verified
   } teacher;
 
   train::Options train;

@@ -27,14 +27,14 @@ std::string interval(const Proportion& p) {
 
 ResultRow row_of(std::string_view label, std::string_view problems, const Evaluation& evaluation) {
   const auto n = static_cast<double>(std::max<size_t>(1, evaluation.answers.size()));
-  return {std::string(label), std::string(problems), evaluation.correct(), evaluation.end_of_turn(),
+  return {std::string(label),   std::string(problems),
+          evaluation.correct(), evaluation.end_of_turn(),
           evaluation.cap_hit(), static_cast<double>(evaluation.tokens()) / n};
 }
 
 const ResultRow* Report::find(std::string_view label, std::string_view problems) const {
-  const auto it = std::ranges::find_if(rows, [&](const ResultRow& row) {
-    return row.label == label && row.problems == problems;
-  });
+  const auto it = std::ranges::find_if(
+      rows, [&](const ResultRow& row) { return row.label == label && row.problems == problems; });
   return it == rows.end() ? nullptr : &*it;
 }
 
@@ -121,17 +121,19 @@ base::Result<Report> report_from_json(const Json& json) try {
 }
 
 std::string to_text(const Report& r) {
-  std::string text = fmt::format("{:<28} {:<14} {:>8} {:>11} {:>8} {:>8} {:>7}\n", r.name, "problems",
-                                 "correct", "95 %", "ended", "cut", "tokens");
+  std::string text = fmt::format("{:<28} {:<14} {:>8} {:>11} {:>8} {:>8} {:>7}\n", r.name,
+                                 "problems", "correct", "95 %", "ended", "cut", "tokens");
   for (const ResultRow& row : r.rows) {
-    text += fmt::format("{:<28} {:<14} {:>8} {:>11} {:>8} {:>8} {:>7}\n", row.label, row.problems,
-                        percent(row.correct), interval(row.correct), percent(row.end_of_turn),
-                        percent(row.cap_hit),
-                        row.tokens_per_answer > 0 ? fmt::format("{:.0f}", row.tokens_per_answer) : "");
+    text += fmt::format(
+        "{:<28} {:<14} {:>8} {:>11} {:>8} {:>8} {:>7}\n", row.label, row.problems,
+        percent(row.correct), interval(row.correct), percent(row.end_of_turn), percent(row.cap_hit),
+        row.tokens_per_answer > 0 ? fmt::format("{:.0f}", row.tokens_per_answer) : "");
   }
   text += fmt::format(
-      "{} records, {} steps in {:.0f} s ({:.0f} tokens/s, {:.0f} supervised), peak memory {:.0f} MB\n",
-      r.records, r.steps, r.train_seconds, r.tokens_per_s, r.supervised_tokens_per_s, r.peak_rss_mb);
+      "{} records, {} steps in {:.0f} s ({:.0f} tokens/s, {:.0f} supervised), peak memory {:.0f} "
+      "MB\n",
+      r.records, r.steps, r.train_seconds, r.tokens_per_s, r.supervised_tokens_per_s,
+      r.peak_rss_mb);
   if (r.records_declared > 0) {
     text += fmt::format("{} of the records were trusted without a check\n", r.records_declared);
   }

@@ -11,8 +11,8 @@ namespace retort::loop {
 
 /// One line of the result table.
 struct ResultRow {
-  std::string label;    // "base, zero-shot", "adapter", "LoRA control, extrapolation" ...
-  std::string problems; // "held-out" or "extrapolation"
+  std::string label;     // "base, zero-shot", "adapter", "LoRA control, extrapolation" ...
+  std::string problems;  // "held-out" or "extrapolation"
   Proportion correct, end_of_turn, cap_hit;
   double tokens_per_answer = 0;
 };
@@ -35,8 +35,8 @@ struct Sample {
 };
 
 struct Report {
-  std::string name, base, version;          // adapter, base file, registry version
-  std::string command;                      // that made it
+  std::string name, base, version;  // adapter, base file, registry version
+  std::string command;              // that made it
   int64_t records = 0, records_declared = 0, records_refused = 0;
   std::string records_hash;
   int64_t parameters = 0, steps = 0, best_step = 0;

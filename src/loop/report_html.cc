@@ -25,11 +25,16 @@ svg text { fill: currentColor; font-size: 12px; } .grid { stroke: var(--line); }
 std::string escape(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    if (c == '&') out += "&amp;";
-    else if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '"') out += "&quot;";
-    else out += c;
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&quot;";
+    else
+      out += c;
   }
   return out;
 }
@@ -47,11 +52,13 @@ struct Plot {
   void axes(std::string_view x_label, bool y_percent) {
     for (int i = 0; i <= 4; ++i) {
       const double value = y_max * i / 4;
-      svg += fmt::format(R"svg(<line class="grid" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)svg",
-                         kLeft, kWidth - kRight, y(value), y(value));
-      svg += fmt::format(R"svg(<text x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)svg", kLeft - 6,
-                         y(value) + 4,
-                         y_percent ? fmt::format("{:.0f} %", 100 * value) : fmt::format("{:.2f}", value));
+      svg += fmt::format(
+          R"svg(<line class="grid" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)svg", kLeft,
+          kWidth - kRight, y(value), y(value));
+      svg += fmt::format(
+          R"svg(<text x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)svg", kLeft - 6,
+          y(value) + 4,
+          y_percent ? fmt::format("{:.0f} %", 100 * value) : fmt::format("{:.2f}", value));
     }
     svg += fmt::format(R"svg(<text x="{:.1f}" y="{:.1f}" text-anchor="end">{} {:.0f}</text>)svg",
                        kWidth - kRight, kHeight - 8, x_label, x_max);
@@ -84,7 +91,8 @@ std::string loss_plot(const Report& r) {
         plot.x(static_cast<double>(p.step)), plot.y(plot.y_max * p.accuracy), 100 * p.accuracy);
   }
   return plot.figure(
-      "Training loss per supervised token (line), and accuracy on validation problems (dots, from 0 at "
+      "Training loss per supervised token (line), and accuracy on validation problems (dots, from "
+      "0 at "
       "the bottom to 100 % at the top)");
 }
 
@@ -96,15 +104,16 @@ std::string accuracy_plot(const Report& r) {
   for (const ResultRow& row : r.rows) {
     const auto [low, high] = row.correct.interval();
     const char* color = row.label.starts_with("adapter") ? "var(--a)" : "var(--b)";
-    svg += fmt::format(R"svg(<text x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)svg", left - 8, y + 13,
-                       escape(fmt::format("{} ({})", row.label, row.problems)));
-    svg += fmt::format(R"svg(<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="16" fill="{}"/>)svg", left, y,
-                       std::max(1.0, width * row.correct.value()), color);
+    svg += fmt::format(R"svg(<text x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)svg", left - 8,
+                       y + 13, escape(fmt::format("{} ({})", row.label, row.problems)));
+    svg +=
+        fmt::format(R"svg(<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="16" fill="{}"/>)svg",
+                    left, y, std::max(1.0, width * row.correct.value()), color);
     svg += fmt::format(
         R"svg(<line x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}" stroke="currentColor"/>)svg",
         left + width * low, left + width * high, y + 8, y + 8);
-    svg += fmt::format(R"svg(<text x="{:.1f}" y="{:.1f}">{:.1f} %</text>)svg", left + width * high + 6, y + 13,
-                       100 * row.correct.value());
+    svg += fmt::format(R"svg(<text x="{:.1f}" y="{:.1f}">{:.1f} %</text>)svg",
+                       left + width * high + 6, y + 13, 100 * row.correct.value());
     y += 26;
   }
   constexpr std::string_view caption = "Answers that are right, with 95 % intervals";
@@ -124,8 +133,9 @@ std::string table(const Report& r) {
     html += fmt::format(
         "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.1f} %</td><td>{:.1f} to {:.1f}</td><td>{}</td>"
         "<td>{}</td><td>{}</td></tr>\n",
-        escape(row.label), escape(row.problems), row.correct.n, 100 * row.correct.value(), 100 * low,
-        100 * high, generated ? fmt::format("{:.1f} %", 100 * row.end_of_turn.value()) : "",
+        escape(row.label), escape(row.problems), row.correct.n, 100 * row.correct.value(),
+        100 * low, 100 * high,
+        generated ? fmt::format("{:.1f} %", 100 * row.end_of_turn.value()) : "",
         generated ? fmt::format("{:.1f} %", 100 * row.cap_hit.value()) : "",
         generated ? fmt::format("{:.0f}", row.tokens_per_answer) : "");
   }
@@ -145,16 +155,19 @@ std::string sample(const Sample& s) {
 
 std::string section(const Report& r) {
   std::string html = fmt::format("<h2>{}</h2>\n", escape(r.name));
-  html += fmt::format("<p>Adapter <b>{}</b> version {} of <code>{}</code>, made by <code>{}</code>.</p>\n",
-                      escape(r.name), escape(r.version), escape(r.base), escape(r.command));
+  html += fmt::format(
+      "<p>Adapter <b>{}</b> version {} of <code>{}</code>, made by <code>{}</code>.</p>\n",
+      escape(r.name), escape(r.version), escape(r.base), escape(r.command));
   html += table(r) + accuracy_plot(r) + loss_plot(r);
   html += fmt::format(
-      "<p>{} records ({} trusted without a check, {} refused), set <code>{}</code>. {} parameters, {} steps "
-      "in {:.0f} s: {:.0f} tokens/s, {:.0f} of them supervised. Best step {}. Peak memory {:.0f} MB. "
+      "<p>{} records ({} trusted without a check, {} refused), set <code>{}</code>. {} parameters, "
+      "{} steps "
+      "in {:.0f} s: {:.0f} tokens/s, {:.0f} of them supervised. Best step {}. Peak memory {:.0f} "
+      "MB. "
       "Perplexity of neutral text: base {:.2f}, with the adapter {:.2f}.</p>\n",
-      r.records, r.records_declared, r.records_refused, escape(r.records_hash), r.parameters, r.steps,
-      r.train_seconds, r.tokens_per_s, r.supervised_tokens_per_s, r.best_step, r.peak_rss_mb,
-      r.perplexity_base, r.perplexity_adapter);
+      r.records, r.records_declared, r.records_refused, escape(r.records_hash), r.parameters,
+      r.steps, r.train_seconds, r.tokens_per_s, r.supervised_tokens_per_s, r.best_step,
+      r.peak_rss_mb, r.perplexity_base, r.perplexity_adapter);
   if (!r.samples.empty()) html += "<h3>Held-out problems</h3>\n";
   for (const Sample& s : r.samples) html += sample(s);
   return html;

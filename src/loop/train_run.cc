@@ -39,7 +39,8 @@ class Run {
       }
       TRY(step(result));
       const int64_t done = trainer_.steps_done();
-      if (validates_after(done, trainer_.steps_total(), options_.validations)) TRY(validate(result));
+      if (validates_after(done, trainer_.steps_total(), options_.validations))
+        TRY(validate(result));
       if (done % kCheckpointSteps == 0) TRY(trainer_.save(checkpoint_));
     }
     progress_.finish(fmt::format("loss {:.3f}, {:.0f} tokens/s", loss_, rate(result)));
@@ -106,7 +107,8 @@ class Run {
 
 base::Result<TrainRunResult> run_training(const engine::Model& model, base::Team& team,
                                           std::vector<train::Example> examples,
-                                          const train::Options& options, const TrainRunOptions& run) {
+                                          const train::Options& options,
+                                          const TrainRunOptions& run) {
   TRY(base::create_directories(run.directory));
   TRY_ASSIGN(auto trainer, train::Trainer::create(model, team, std::move(examples), options));
   const base::Path checkpoint = run.directory / "checkpoint";

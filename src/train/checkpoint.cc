@@ -41,7 +41,8 @@ base::Result<void> write_checkpoint(const base::Path& path, const Checkpoint& ch
   header.values = checkpoint.values.size();
   header.best = checkpoint.best.size();
   std::string bytes;
-  bytes.reserve(sizeof(header) + (header.values + header.best) * sizeof(float) + sizeof(base::Hash256));
+  bytes.reserve(sizeof(header) + (header.values + header.best) * sizeof(float) +
+                sizeof(base::Hash256));
   bytes += as_text(&header, sizeof(header));
   bytes += as_text(checkpoint.values.data(), checkpoint.values.size() * sizeof(float));
   bytes += as_text(checkpoint.best.data(), checkpoint.best.size() * sizeof(float));

@@ -1,4 +1,5 @@
-// The file a killed training run resumes from: magic, header (JSON), floats, BLAKE2b of all before it.
+// The file a killed training run resumes from: magic, header (JSON), floats, BLAKE2b of all before
+// it.
 #pragma once
 
 #include <optional>
@@ -11,15 +12,16 @@
 namespace retort::train {
 
 struct Checkpoint {
-  base::Hash256 identity;      // base, records and options of the run
-  int64_t step = 0;            // steps done
+  base::Hash256 identity;  // base, records and options of the run
+  int64_t step = 0;        // steps done
   int64_t best_step = 0;
   std::optional<double> best_score;
-  std::vector<float> values;   // Trainable::state()
-  std::vector<float> best;     // masters of the best offer; empty without one
+  std::vector<float> values;  // Trainable::state()
+  std::vector<float> best;    // masters of the best offer; empty without one
 };
 
-[[nodiscard]] base::Result<void> write_checkpoint(const base::Path& path, const Checkpoint& checkpoint);
+[[nodiscard]] base::Result<void> write_checkpoint(const base::Path& path,
+                                                  const Checkpoint& checkpoint);
 /// kInvalidInput naming the fault for a damaged file.
 [[nodiscard]] base::Result<Checkpoint> read_checkpoint(const base::Path& path);
 

@@ -1,5 +1,6 @@
-// Oracles: finite differences of the loss, the trainer itself after a kill, with other threads and other
-// micro-batches, and counts known by construction. Agreement with PyTorch is in tests/golden_test.cc.
+// Oracles: finite differences of the loss, the trainer itself after a kill, with other threads and
+// other micro-batches, and counts known by construction. Agreement with PyTorch is in
+// tests/golden_test.cc.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -23,7 +24,9 @@ base::Path temporary(std::string_view name) {
 
 std::unique_ptr<engine::Model> open_random(std::string_view architecture, int type) {
   const base::Path path = temporary("model.gguf");
-  EXPECT_TRUE(engine::write_random_model(path, {.config = engine::tiny_config(architecture), .type = type, .output_type = type == kF32 ? kF32 : 8}));
+  EXPECT_TRUE(engine::write_random_model(path, {.config = engine::tiny_config(architecture),
+                                                .type = type,
+                                                .output_type = type == kF32 ? kF32 : 8}));
   base::Team team(1);
   auto model = engine::Model::open(path, team);
   std::filesystem::remove(path);
@@ -92,15 +95,16 @@ TEST_P(GradientCheck, AgreesWithFiniteDifferencesForEveryTargetAndLayer) {
       const auto gradients = trainable.module_gradients(i);
       // LoRA: A and B. DoRA: m, and A and B only through goldens, as its norm is held constant.
       for (size_t part = dora ? 2 : 0; part < (dora ? 3u : 2u); ++part) {
-        // Along the signs of the gradient, so that K and V in binary16 (1e-4 of noise in the loss) weigh
-        // little: the slope there is the gradient's 1-norm if every entry is right.
+        // Along the signs of the gradient, so that K and V in binary16 (1e-4 of noise in the loss)
+        // weigh little: the slope there is the gradient's 1-norm if every entry is right.
         std::span<float> values = state[3 * i + part];
         const std::vector<float> saved(values.begin(), values.end());
         double expected = 0;
         const auto loss_at = [&](double sign) {
           for (size_t at = 0; at < values.size(); ++at) {
             const double step = (dora ? 0.01 * std::abs(saved[at]) : 1.0 / 512) * sign;
-            values[at] = static_cast<float>(saved[at] + std::copysign(step, step * gradients[part][at]));
+            values[at] =
+                static_cast<float>(saved[at] + std::copysign(step, step * gradients[part][at]));
           }
           return loss();
         };
@@ -151,7 +155,8 @@ TEST(Trainer, ResumesToTheSameBytesAtAnyNumberOfThreads) {
     EXPECT_EQ(resumed->steps_done(), kill_after);
     EXPECT_EQ(resumed->best_step(), kill_after);
     while (!resumed->done()) resumed->step();
-    EXPECT_TRUE(same_weights(unbroken->weights(), resumed->weights())) << "killed after " << kill_after;
+    EXPECT_TRUE(same_weights(unbroken->weights(), resumed->weights()))
+        << "killed after " << kill_after;
     EXPECT_FALSE(same_weights(unbroken->weights(), resumed->best_weights()));
     std::filesystem::remove(path);
   }
@@ -179,8 +184,8 @@ TEST(Trainer, RefusesAForeignOrDamagedCheckpoint) {
   std::filesystem::remove(path);
 }
 
-/// The gradient of a step is one sum over its tokens, however it is cut into micro-batches and whatever
-/// stands beside a record (packing never leaks).
+/// The gradient of a step is one sum over its tokens, however it is cut into micro-batches and
+/// whatever stands beside a record (packing never leaks).
 TEST(Trainer, MicroBatchesDoNotChangeTheGradient) {
   const auto model = open_random("qwen2", kQ4_1);
   base::Team team(2);

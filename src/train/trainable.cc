@@ -33,7 +33,10 @@ adapter::AdapterWeights initial_weights(const engine::Model& model, const Option
       if (own < 0) continue;
       const auto target = static_cast<engine::Target>(t);
       const auto [out, in] = config.shape(target);
-      ModuleWeights module{.layer = layer, .target = target, .out = out, .in = in,
+      ModuleWeights module{.layer = layer,
+                           .target = target,
+                           .out = out,
+                           .in = in,
                            .rank = own > 0 ? own : options.rank};
       const auto r = static_cast<float>(module.rank);
       module.scale = options.alpha / (options.rslora ? std::sqrt(r) : r);
@@ -62,8 +65,8 @@ struct Trainable::Module {
   std::vector<float> moments[6];  // first of a, b, m; second of a, b, m
   double sum_of_squares = 0;
 
-  Module(const ModuleWeights& w, const kernels::AdapterMatrix& matrix, std::span<const float> scales,
-         std::span<const float> norms)
+  Module(const ModuleWeights& w, const kernels::AdapterMatrix& matrix,
+         std::span<const float> scales, std::span<const float> norms)
       : serving(matrix),
         c(scales),
         norm(norms),
@@ -98,7 +101,8 @@ struct Trainable::Module {
     const int64_t rank = serving.rank;
     for (int64_t r = 0; r < w.rank; ++r) {
       for (int64_t k = 0; k < w.in; ++k) {
-        gradient_a[static_cast<size_t>(r * w.in + k)] = serving_a[static_cast<size_t>(k * rank + r)];
+        gradient_a[static_cast<size_t>(r * w.in + k)] =
+            serving_a[static_cast<size_t>(k * rank + r)];
       }
     }
     for (int64_t o = 0; o < w.out; ++o) {
@@ -120,9 +124,9 @@ struct Trainable::Module {
 
 Trainable::Trainable(const engine::Model& model, adapter::AdapterWeights weights, base::Team& team)
     : weights_(std::move(weights)),
-      crystalliser_(adapter::Crystalliser::create(weights_, adapter::BaseWeights::of(model),
-                                                  team.size())
-                        .value()),
+      crystalliser_(
+          adapter::Crystalliser::create(weights_, adapter::BaseWeights::of(model), team.size())
+              .value()),
       gradients_(crystalliser_.view().matrices.size()) {
   for (size_t i = 0; i < weights_.modules.size(); ++i) {
     const ModuleWeights& w = weights_.modules[i];
@@ -154,7 +158,8 @@ void Trainable::fold(Lane lane) {
   crystalliser_.fold(lane, weights_);
   lane.barrier();
   for (size_t i = 0; i < modules_.size(); ++i) {
-    if (static_cast<int>(i) % lane.count() == lane.index()) modules_[i]->transpose(weights_.modules[i]);
+    if (static_cast<int>(i) % lane.count() == lane.index())
+      modules_[i]->transpose(weights_.modules[i]);
   }
   lane.barrier();
 }
@@ -171,7 +176,8 @@ void Trainable::clear_gradients(Lane lane) {
 
 double Trainable::finish_gradients(Lane lane) {
   for (size_t i = 0; i < modules_.size(); ++i) {
-    if (static_cast<int>(i) % lane.count() == lane.index()) modules_[i]->finish(weights_.modules[i]);
+    if (static_cast<int>(i) % lane.count() == lane.index())
+      modules_[i]->finish(weights_.modules[i]);
   }
   lane.barrier();
   double sum = 0;

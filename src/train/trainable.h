@@ -1,8 +1,8 @@
 // An adapter in training: the float masters, their serving form, gradients and AdamW moments.
 //
-// The forward pass reads the serving form (A and B' in binary16, folded against the base after every
-// update), so what is trained is what is served, bit for bit; gradients pass straight through the
-// rounding. Methods taking a Lane run on every lane of a team in lockstep and end in step.
+// The forward pass reads the serving form (A and B' in binary16, folded against the base after
+// every update), so what is trained is what is served, bit for bit; gradients pass straight through
+// the rounding. Methods taking a Lane run on every lane of a team in lockstep and end in step.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@
 
 namespace retort::train {
 
-/// A fresh adapter: A uniform in +-1/sqrt(in) (Kaiming with a = sqrt 5, as PEFT), B = 0, m = the row
-/// norms of the dequantised base.
+/// A fresh adapter: A uniform in +-1/sqrt(in) (Kaiming with a = sqrt 5, as PEFT), B = 0, m = the
+/// row norms of the dequantised base.
 adapter::AdapterWeights initial_weights(const engine::Model& model, const Options& options,
                                         base::Team& team);
 

@@ -17,10 +17,11 @@ using base::Code;
 using base::make_error;
 
 base::Result<void> check_options(const Options& o) {
-  const auto range = [](std::string_view name, double value, double low, double high) -> base::Result<void> {
+  const auto range = [](std::string_view name, double value, double low,
+                        double high) -> base::Result<void> {
     if (value >= low && value <= high) return {};
-    return make_error(Code::kInvalidInput, "train.{} is {}, but should be within {}..{}", name, value,
-                      low, high);
+    return make_error(Code::kInvalidInput, "train.{} is {}, but should be within {}..{}", name,
+                      value, low, high);
   };
   TRY(range("rank", static_cast<double>(o.rank), 1, limits::kRankMax));
   for (const int64_t rank : o.target_ranks) {
@@ -48,12 +49,12 @@ base::Result<std::unique_ptr<Trainer>> Trainer::create(const engine::Model& mode
   int64_t longest = 0;
   for (const Example& example : examples) longest = std::max(longest, example.rows());
   if (longest > options.micro_batch_rows) {
-    return make_error(Code::kLimit,
-                      "a record of {} tokens does not fit a micro-batch of {} (train.micro_batch_rows)",
-                      longest, options.micro_batch_rows);
+    return make_error(
+        Code::kLimit,
+        "a record of {} tokens does not fit a micro-batch of {} (train.micro_batch_rows)", longest,
+        options.micro_batch_rows);
   }
-  return std::unique_ptr<Trainer>(
-      new Trainer(model, team, std::move(examples), options, longest));
+  return std::unique_ptr<Trainer>(new Trainer(model, team, std::move(examples), options, longest));
 }
 
 Trainer::Trainer(const engine::Model& model, base::Team& team, std::vector<Example> examples,
@@ -65,8 +66,9 @@ Trainer::Trainer(const engine::Model& model, base::Team& team, std::vector<Examp
       steps_total_(std::max<int64_t>(
           1, std::llround(options.epochs * static_cast<double>(examples_.size()) / options.batch))),
       trainable_(model, initial_weights(model, options, team), team),
-      executor_(model, team,
-                {.rows_max = options.micro_batch_rows, .context_max = longest, .keep_layers = true}),
+      executor_(
+          model, team,
+          {.rows_max = options.micro_batch_rows, .context_max = longest, .keep_layers = true}),
       backward_weights_(model, team, weights_mode(model.config(), options, longest, team.size())),
       backward_(executor_, backward_weights_),
       longest_(longest) {}
@@ -98,7 +100,8 @@ float Trainer::learning_rate(int64_t step) const {
                             (options_.final_rate + (1 - options_.final_rate) * cosine));
 }
 
-double Trainer::run_micro_batch(std::span<const Example* const> examples, size_t& at, float weight) {
+double Trainer::run_micro_batch(std::span<const Example* const> examples, size_t& at,
+                                float weight) {
   segments_.clear();
   loss_rows_.clear();
   loss_targets_.clear();
@@ -120,9 +123,10 @@ double Trainer::run_micro_batch(std::span<const Example* const> examples, size_t
   for (size_t i = first; i < at; ++i) {
     engine::KvCache& cache = caches_[i - first];  // all are created: the addresses hold
     cache.truncate(0);
-    segments_.push_back({.cache = &cache,
-                         .tokens = std::span(examples[i]->tokens).first(examples[i]->tokens.size() - 1),
-                         .mix = engine::Mix(trainable_.slot())});
+    segments_.push_back(
+        {.cache = &cache,
+         .tokens = std::span(examples[i]->tokens).first(examples[i]->tokens.size() - 1),
+         .mix = engine::Mix(trainable_.slot())});
   }
   executor_.forward(segments_, {}, nullptr);
   const double loss = backward_.loss(loss_rows_, loss_targets_, weight);
@@ -181,7 +185,8 @@ double Trainer::evaluate_loss(std::span<const Example> examples) {
   return run_all(fitting, targets, false);
 }
 
-std::pair<std::vector<const Example*>, int64_t> Trainer::fit(std::span<const Example> examples) const {
+std::pair<std::vector<const Example*>, int64_t> Trainer::fit(
+    std::span<const Example> examples) const {
   std::vector<const Example*> fitting;
   int64_t targets = 0;
   for (const Example& example : examples) {
@@ -219,8 +224,8 @@ base::Hash256 Trainer::identity() const {
 }
 
 base::Result<void> Trainer::save(const base::Path& path) const {
-  Checkpoint checkpoint{.identity = identity(), .step = step_, .best_step = best_step_,
-                        .best_score = best_score_};
+  Checkpoint checkpoint{
+      .identity = identity(), .step = step_, .best_step = best_step_, .best_score = best_score_};
   auto& self = const_cast<Trainer&>(*this);  // state() hands out spans; they are only read here
   const auto parameters = static_cast<size_t>(trainable_.parameters());
   checkpoint.values.reserve(3 * parameters);

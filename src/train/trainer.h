@@ -1,9 +1,9 @@
 // The training loop of one adapter: order of records, micro-batches, loss, AdamW, checkpoints.
 //
-// A step takes `batch` records, packs them ragged into micro-batches (sequences never see each other),
-// and normalises by the supervised tokens of the whole step. Everything follows from the seed and the
-// step number, so a killed run that resumes from its checkpoint ends in the same bytes, at any number
-// of threads. One thread owns the Trainer; the model and the team outlive it.
+// A step takes `batch` records, packs them ragged into micro-batches (sequences never see each
+// other), and normalises by the supervised tokens of the whole step. Everything follows from the
+// seed and the step number, so a killed run that resumes from its checkpoint ends in the same
+// bytes, at any number of threads. One thread owns the Trainer; the model and the team outlive it.
 #pragma once
 
 #include <optional>
@@ -21,9 +21,9 @@
 namespace retort::train {
 
 struct StepReport {
-  int64_t step = 0;             // 1 after the first
-  double loss = 0;              // mean cross-entropy per supervised token of the step
-  double gradient_norm = 0;     // before clipping
+  int64_t step = 0;          // 1 after the first
+  double loss = 0;           // mean cross-entropy per supervised token of the step
+  double gradient_norm = 0;  // before clipping
   float learning_rate = 0;
   int64_t supervised_tokens = 0, rows = 0;
 };

@@ -47,7 +47,8 @@ class Adapter final : public Command {
     app.require_subcommand(1);
     list_ = app.add_subcommand("list", "every adapter and version");
     show_ = app.add_subcommand("show", "one adapter: base, evaluation, files");
-    remove_ = app.add_subcommand("rm", "remove NAME@VERSION, or all versions of NAME, with their files");
+    remove_ =
+        app.add_subcommand("rm", "remove NAME@VERSION, or all versions of NAME, with their files");
     show_->add_option("adapter", reference_, "NAME or NAME@VERSION")->required();
     remove_->add_option("adapter", reference_, "NAME or NAME@VERSION")->required();
     for (CLI::App* sub : {list_, show_, remove_}) sub->add_flag("--json", json_, "print JSON");
@@ -73,7 +74,8 @@ class Adapter final : public Command {
       fmt::print("no adapters yet; make one with: retort distil recipes/galois.toml\n");
       return 0;
     }
-    fmt::print("{:<20} {:>7}  {:<16}  {:<16}  {:>9}\n", "adapter", "version", "made", "base", "held-out");
+    fmt::print("{:<20} {:>7}  {:<16}  {:<16}  {:>9}\n", "adapter", "version", "made", "base",
+               "held-out");
     for (const auto& entry : entries) {
       fmt::print("{:<20} {:>7}  {:<16}  {:<16}  {:>9}\n", entry.name, entry.version,
                  date(entry.created_s), entry.base.short_hex(), accuracy(entry));
@@ -87,9 +89,11 @@ class Adapter final : public Command {
       fmt::print("{}\n", base::dump_json(to_json(entry), 2));
       return 0;
     }
-    fmt::print("{} version {}\n  made      {}\n  base      {}\n  content   {}\n  adapter   {}\n  slot      {}\n",
-               entry.name, entry.version, date(entry.created_s), entry.base.hex(), entry.content.hex(),
-               entry.adapter_directory.string(), entry.slot_file.string());
+    fmt::print(
+        "{} version {}\n  made      {}\n  base      {}\n  content   {}\n  adapter   {}\n  slot     "
+        " {}\n",
+        entry.name, entry.version, date(entry.created_s), entry.base.hex(), entry.content.hex(),
+        entry.adapter_directory.string(), entry.slot_file.string());
     if (const auto evaluation = base::parse_json(entry.evaluation)) {
       for (const auto& [key, value] : evaluation->items()) {
         fmt::print("  {:<24} {}\n", key, base::dump_json(value));

@@ -1,5 +1,5 @@
-// retort chat: a conversation in the terminal. Commands begin with a slash; an adapter switches between
-// turns.
+// retort chat: a conversation in the terminal. Commands begin with a slash; an adapter switches
+// between turns.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -17,7 +17,9 @@ namespace {
 class Chat final : public Command {
  public:
   std::string_view name() const override { return "chat"; }
-  std::string_view summary() const override { return "Talk to the base or an adapter in the terminal"; }
+  std::string_view summary() const override {
+    return "Talk to the base or an adapter in the terminal";
+  }
   std::string_view examples() const override {
     return "  retort chat --adapter galois\n"
            "  retort chat --base MODEL.gguf\n"
@@ -27,10 +29,12 @@ class Chat final : public Command {
     model_.declare(app);
     app.add_option("--adapter", adapter_, "NAME or NAME@VERSION (default: the base)");
     app.add_option("--system", system_, "a system message");
-    app.add_option("--max-tokens", max_tokens_, "tokens of an answer at most")->check(CLI::Range(1, 1 << 20));
+    app.add_option("--max-tokens", max_tokens_, "tokens of an answer at most")
+        ->check(CLI::Range(1, 1 << 20));
     app.add_option("--context", context_, "tokens of the whole conversation at most")
         ->check(CLI::Range(16, 1 << 20));
-    app.add_option("--temperature", sampling_.temperature, "0 is greedy")->check(CLI::Range(0.0, 10.0));
+    app.add_option("--temperature", sampling_.temperature, "0 is greedy")
+        ->check(CLI::Range(0.0, 10.0));
     app.add_option("--seed", sampling_.seed, "of the sampler");
   }
 
@@ -118,7 +122,8 @@ class Chat final : public Command {
       emit(joiner.push(vocabulary.piece(token)));
       return !interrupted().load(std::memory_order_relaxed);
     };
-    TRY_ASSIGN(const engine::Finish finish, engine::generate(batcher, std::move(request), on_token));
+    TRY_ASSIGN(const engine::Finish finish,
+               engine::generate(batcher, std::move(request), on_token));
     emit(joiner.finish());
     fmt::print("{}\n", finish == engine::Finish::kLength ? " [cut at --max-tokens]" : "");
     return text;

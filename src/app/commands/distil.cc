@@ -1,4 +1,6 @@
 // retort distil: from a recipe (or a file of records) to a measured, published adapter.
+#include "loop/distil.h"
+
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -6,7 +8,6 @@
 #include "app/commands/members.h"
 #include "app/interrupt.h"
 #include "app/runtime.h"
-#include "loop/distil.h"
 
 namespace retort::app {
 namespace {
@@ -29,10 +30,12 @@ class Distil final : public Command {
   void declare(CLI::App& app) override {
     app.add_option("recipe", recipe_, "TOML file (see recipes/)");
     app.add_option("--records", records_, "JSONL file of records, instead of a recipe");
-    app.add_option("--name", adapter_name_, "of the adapter (default: the recipe's, or the file's)");
+    app.add_option("--name", adapter_name_,
+                   "of the adapter (default: the recipe's, or the file's)");
     model_.declare(app);
     app.add_option("--arms", arms_, "controls to train as well: lora, answer-only")->delimiter(',');
-    app.add_option("--report", report_, "HTML file that shows this run; adds to one that it wrote before");
+    app.add_option("--report", report_,
+                   "HTML file that shows this run; adds to one that it wrote before");
     app.add_option("--seed", seed_, "of the adapter's start and the order of records");
     app.add_flag("--trust", trust_, "train on records that no verifier can check");
     app.add_flag("--force", force_, "publish although nothing could be checked");
@@ -59,8 +62,8 @@ class Distil final : public Command {
     if (json_) {
       fmt::print("{}\n", base::dump_json(to_json(report), 1));
     } else {
-      fmt::print("\n{}\npublished as {}@{}; report: {}\n", to_text(report), report.name, report.version,
-                 (directory / "report.html").string());
+      fmt::print("\n{}\npublished as {}@{}; report: {}\n", to_text(report), report.name,
+                 report.version, (directory / "report.html").string());
     }
     return report.records_refused > 0 ? 3 : 0;
   }

@@ -21,7 +21,9 @@ using base::make_error;
 class Eval final : public Command {
  public:
   std::string_view name() const override { return "eval"; }
-  std::string_view summary() const override { return "Measure an adapter and the base on problems"; }
+  std::string_view summary() const override {
+    return "Measure an adapter and the base on problems";
+  }
   std::string_view examples() const override {
     return "  retort eval --adapter galois --family galois -n 200\n"
            "  retort eval --adapter galois --family galois --extrapolation --json\n"
@@ -33,9 +35,11 @@ class Eval final : public Command {
     app.add_option("--family", family_, "draw problems of a symbolic family");
     app.add_option("--records", records_, "take problems from a JSONL file");
     app.add_option("-n", n_, "number of problems")->check(CLI::Range(1, 1'000'000));
-    app.add_option("--seed", seed_, "of the problems drawn; not the one that a recipe trained with");
+    app.add_option("--seed", seed_,
+                   "of the problems drawn; not the one that a recipe trained with");
     app.add_flag("--extrapolation", extrapolation_, "larger problems than training shows");
-    app.add_option("--max-tokens", max_tokens_, "tokens of an answer at most")->check(CLI::Range(1, 1 << 16));
+    app.add_option("--max-tokens", max_tokens_, "tokens of an answer at most")
+        ->check(CLI::Range(1, 1 << 16));
     app.add_flag("!--no-base", with_base_, "do not measure the base");
     app.add_flag("--show", show_, "print every wrong answer");
     app.add_flag("--json", json_, "print JSON");
@@ -47,7 +51,8 @@ class Eval final : public Command {
     int64_t longest = 0;
     for (const record::Draft& problem : problems) {
       const engine::Message message{"user", problem.prompt};
-      TRY_ASSIGN(const auto chat, runtime->model().vocabulary().encode_chat(std::span(&message, 1), true));
+      TRY_ASSIGN(const auto chat,
+                 runtime->model().vocabulary().encode_chat(std::span(&message, 1), true));
       longest = std::max(longest, static_cast<int64_t>(chat.tokens.size()));
     }
     const int64_t context = longest + max_tokens_;
@@ -87,7 +92,8 @@ class Eval final : public Command {
   base::Result<loop::Evaluation> measure(Runtime& runtime, engine::Batcher& batcher,
                                          std::span<const record::Draft> problems,
                                          const engine::Mix* mix) const {
-    obs::Progress progress(mix == nullptr ? "base" : adapter_, static_cast<int64_t>(problems.size()));
+    obs::Progress progress(mix == nullptr ? "base" : adapter_,
+                           static_cast<int64_t>(problems.size()));
     auto evaluation = loop::evaluate(runtime.model(), batcher, problems, loop::make_judge(),
                                      {.mix = mix,
                                       .max_tokens = max_tokens_,
@@ -105,14 +111,16 @@ class Eval final : public Command {
             {"tokens_per_s", static_cast<double>(evaluation.tokens()) / evaluation.seconds}};
     if (json_) return;
     const auto [low, high] = evaluation.correct().interval();
-    fmt::print("{:<20} {:5.1f} % right ({:.0f}-{:.0f} %), {:.1f} % ended, {:.1f} % cut, {:.0f} tokens/s\n",
-               who, 100 * evaluation.correct().value(), 100 * low, 100 * high,
-               100 * evaluation.end_of_turn().value(), 100 * evaluation.cap_hit().value(),
-               static_cast<double>(evaluation.tokens()) / evaluation.seconds);
+    fmt::print(
+        "{:<20} {:5.1f} % right ({:.0f}-{:.0f} %), {:.1f} % ended, {:.1f} % cut, {:.0f} tokens/s\n",
+        who, 100 * evaluation.correct().value(), 100 * low, 100 * high,
+        100 * evaluation.end_of_turn().value(), 100 * evaluation.cap_hit().value(),
+        static_cast<double>(evaluation.tokens()) / evaluation.seconds);
     for (size_t i = 0; show_ && i < problems.size(); ++i) {
       const loop::Answer& answer = evaluation.answers[i];
       if (answer.correct) continue;
-      fmt::print("--- {}\n{}\nexpected: {}\n", problems[i].prompt, answer.text, problems[i].final_answer);
+      fmt::print("--- {}\n{}\nexpected: {}\n", problems[i].prompt, answer.text,
+                 problems[i].final_answer);
     }
   }
 

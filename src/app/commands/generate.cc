@@ -1,11 +1,11 @@
-// retort generate: one answer, streamed, under a chosen adapter; --swap-at rebinds the running session.
+// retort generate: one answer, streamed, under a chosen adapter; --swap-at rebinds the running
+// session.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-
-#include <unistd.h>
 
 #include "app/commands/members.h"
 #include "app/interrupt.h"
@@ -40,19 +40,25 @@ base::Result<Swap> parse_swap(const std::string& text) {
 class Generate final : public Command {
  public:
   std::string_view name() const override { return "generate"; }
-  std::string_view summary() const override { return "Answer one prompt, under an adapter or the base"; }
+  std::string_view summary() const override {
+    return "Answer one prompt, under an adapter or the base";
+  }
   std::string_view examples() const override {
     return "  retort generate 'What is 3 * 4 in GF(7)?' --adapter galois\n"
-           "  retort generate 'Hello' --adapter galois --swap-at 20:cycles   # switches while it runs\n"
+           "  retort generate 'Hello' --adapter galois --swap-at 20:cycles   # switches while it "
+           "runs\n"
            "  retort generate 'Tell me a story' --temperature 0.8 --seed 7\n";
   }
   void declare(CLI::App& app) override {
     app.add_option("prompt", prompt_, "what to ask")->required();
     model_.declare(app);
     app.add_option("--adapter", adapter_, "NAME or NAME@VERSION (default: the base)");
-    app.add_option("--swap-at", swaps_, "TOKENS:ADAPTER, switch after so many tokens; may be repeated");
-    app.add_option("--max-tokens", max_tokens_, "tokens to generate at most")->check(CLI::Range(1, 1 << 20));
-    app.add_option("--temperature", sampling_.temperature, "0 is greedy")->check(CLI::Range(0.0, 10.0));
+    app.add_option("--swap-at", swaps_,
+                   "TOKENS:ADAPTER, switch after so many tokens; may be repeated");
+    app.add_option("--max-tokens", max_tokens_, "tokens to generate at most")
+        ->check(CLI::Range(1, 1 << 20));
+    app.add_option("--temperature", sampling_.temperature, "0 is greedy")
+        ->check(CLI::Range(0.0, 10.0));
     app.add_option("--top-k", sampling_.top_k, "sample from the k likeliest (0: all)");
     app.add_option("--top-p", sampling_.top_p, "sample from the likeliest that add up to p");
     app.add_option("--seed", sampling_.seed, "of the sampler");
@@ -84,7 +90,8 @@ class Generate final : public Command {
       }
       return !interrupted().load(std::memory_order_relaxed);
     };
-    TRY_ASSIGN(const engine::Finish finish, engine::generate(batcher, std::move(request), on_token));
+    TRY_ASSIGN(const engine::Finish finish,
+               engine::generate(batcher, std::move(request), on_token));
     emit(joiner.finish(), text);
     print_end(finish, text, produced);
     return finish == engine::Finish::kCancelled ? 1 : 0;
