@@ -16,7 +16,8 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left; }
-pre { white-space: pre-wrap; background: #8881; padding: .6rem; border-radius: 6px; font-size: 14px; }
+pre { white-space: pre-wrap; background: #8881; padding: .6rem; border-radius: 6px; }
+pre { font-size: 14px; }
 figure { margin: 1.5rem 0; } figcaption, .muted { color: var(--muted); font-size: 14px; }
 svg text { fill: currentColor; font-size: 12px; } .grid { stroke: var(--line); }
 .yes { color: #2a8a3e; } .no { color: #c0392b; }
@@ -86,9 +87,10 @@ std::string loss_plot(const Report& r) {
   plot.svg += fmt::format(
       R"svg(<polyline points="{}" fill="none" stroke="var(--a)" stroke-width="1.5"/>)svg", points);
   for (const ValidationPoint& p : r.validation) {
-    plot.svg += fmt::format(
-        R"svg(<circle cx="{:.1f}" cy="{:.1f}" r="4" fill="var(--b)"><title>validation {:.0f} %</title></circle>)svg",
-        plot.x(static_cast<double>(p.step)), plot.y(plot.y_max * p.accuracy), 100 * p.accuracy);
+    plot.svg += fmt::format(R"svg(<circle cx="{:.1f}" cy="{:.1f}" r="4" fill="var(--b)">)svg"
+                            "<title>validation {:.0f} %</title></circle>",
+                            plot.x(static_cast<double>(p.step)), plot.y(plot.y_max * p.accuracy),
+                            100 * p.accuracy);
   }
   return plot.figure(
       "Training loss per supervised token (line), and accuracy on validation problems (dots, from "

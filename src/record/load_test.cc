@@ -83,12 +83,14 @@ const std::vector<Bad>& corpus() {
        "\"verdicts\": expected an object"},
       {R"({"prompt": "p", "final_answer": "a", "verdicts": [{"verifier": "v", "passed": 1}]})",
        "\"passed\" should be true or false"},
-      {R"({"prompt": "p", "final_answer": "a", "verdicts": [{"verifier": "v", "passed": false, "reason": "r"}]})",
+      {R"({"prompt": "p", "final_answer": "a", "verdicts": )"
+       R"([{"verifier": "v", "passed": false, "reason": "r"}]})",
        "verifier \"v\" did not pass it: r"},
       {R"({"messages": "hello"})", "\"messages\" should be an array"},
       {R"({"messages": []})", "but are []"},
       {R"({"messages": [{"role": "user", "content": "p"}]})", "but are [user]"},
-      {R"({"messages": [{"role": "user", "content": "p"}, {"role": "assistant", "content": null}]})",
+      {R"({"messages": [{"role": "user", "content": "p"}, )"
+       R"({"role": "assistant", "content": null}]})",
        "\"content\" should be a string, but is null"},
       {R"({"messages": [{"role": "assistant", "content": "a"}, {"role": "user", "content": "p"}]})",
        "but are [assistant user]"},

@@ -53,7 +53,8 @@ TEST(Record, CodeStaysCode) {
 
 TEST(Record, ChatTurnsLoadAndTheSystemTurnComesFirst) {
   const Record record = parse(
-      R"({"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2+2?"},
+      R"({"messages": [{"role": "system", "content": "Be brief."},
+                    {"role": "user", "content": "2+2?"},
           {"role": "assistant", "content": "It is 4."}]})");
   EXPECT_EQ(record.draft.prompt, "Be brief.\n\n2+2?");
   EXPECT_EQ(record.completion(), "It is 4.");
