@@ -122,7 +122,8 @@ TEST(Collect, IsDeterministicInTheSeed) {
     record::TwinSet seen;
     std::string lines;
     const CollectOptions options{.task = "ten", .n = 6, .seed = seed};
-    for (const auto& record : collect(*teacher, gate, seen, options).value().records) {
+    const Collected collected = collect(*teacher, gate, seen, options).value();
+    for (const auto& record : collected.records) {
       lines += record::to_line(record);
     }
     return lines;
