@@ -36,7 +36,7 @@ struct MixRange {
 class Executor {
  public:
   struct Options {
-    int64_t rows_max = 512;      // rows in one step
+    int64_t rows_max = limits::kStepRowsMax;  // rows in one step
     int64_t context_max = 2048;  // positions; sizes the RoPE table and the attention scratch
     bool keep_layers = false;    // keep every layer's activations for a backward pass
   };

@@ -25,10 +25,10 @@ struct Options {
   float clip = 0.3f;  // global gradient norm; 0: none
 
   // The data.
-  int batch = 4;                   // records a step
-  double epochs = 1.0;             // passes over the records
-  uint64_t seed = 1;               // of A and of the order of records
-  int64_t tokens_max = 1024;       // longer records are left out and listed
+  int batch = 4;                                         // records a step
+  double epochs = 1.0;                                   // passes over the records
+  uint64_t seed = 1;                                     // of A and of the order of records
+  int64_t tokens_max = limits::kRecordTokensMaxDefault;  // longer records are left out and listed
   int64_t micro_batch_rows = 512;  // rows a forward and backward pass holds; bounds memory
 
   /// What the trainer may hold beside the model; 0: what the machine has free. A budget that does

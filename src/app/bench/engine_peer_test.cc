@@ -2,6 +2,9 @@
 // are compared by root mean square, and tokens only where libllama's choice is clear.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "app/bench/agreement.h"
 #include "app/bench/fixed_text.h"
 #include "engine/sampler.h"
@@ -53,19 +56,22 @@ TEST_F(EnginePeer, GreedyTextIsTheSameWhileTheChoiceIsClear) {
   auto chat = model_->vocabulary().encode_chat({&message, 1}, true);
   ASSERT_TRUE(chat) << chat.error().message;
   std::vector<engine::Token> piece = chat->tokens;
-  std::string ours_text, peer_text;
+  int clear = 0;
   for (int i = 0; i < 32; ++i) {
     const engine::Token ours = engine::argmax(ours_->eval(piece));
     const auto logits = peer_->eval(piece);
     ASSERT_TRUE(logits) << logits.error().message;
     const engine::Token theirs = engine::argmax(*logits);
     if (model_->vocabulary().is_end_of_generation(theirs)) break;
-    ours_text += model_->vocabulary().piece(ours);
-    peer_text += model_->vocabulary().piece(theirs);
+    std::vector<float> sorted(logits->begin(), logits->end());
+    std::ranges::nth_element(sorted, sorted.begin() + 1, std::greater());
+    if (sorted[0] - sorted[1] > 0.5f) {  // nearer ones may fall either way: both round activations
+      EXPECT_EQ(ours, theirs) << "token " << i;
+      ++clear;
+    }
     piece = {theirs};
   }
-  EXPECT_EQ(ours_text, peer_text);
-  EXPECT_GT(peer_text.size(), 10u);
+  EXPECT_GT(clear, 8);
 }
 
 }  // namespace
