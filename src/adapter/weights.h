@@ -18,18 +18,18 @@ struct ModuleWeights {
   int layer = 0;
   engine::Target target = engine::Target::kQ;
   int64_t out = 0, in = 0, rank = 0;
-  float scale = 1.0f;        // s = alpha / r, or alpha / sqrt(r) with rsLoRA
-  std::vector<float> a;      // [rank x in]
-  std::vector<float> b;      // [out x rank]
-  std::vector<float> m;      // [out]; empty for LoRA
+  float scale = 1.0f;    // s = alpha / r, or alpha / sqrt(r) with rsLoRA
+  std::vector<float> a;  // [rank x in]
+  std::vector<float> b;  // [out x rank]
+  std::vector<float> m;  // [out]; empty for LoRA
 };
 
 struct AdapterWeights {
-  int64_t rank = 16;         // the default rank; a module's own may differ
+  int64_t rank = 16;  // the default rank; a module's own may differ
   float alpha = 32.0f;
   bool dora = true;
   bool rslora = false;
-  std::vector<ModuleWeights> modules;  // ascending (layer, target)
+  std::vector<ModuleWeights> modules;  // ascending engine::matrix_index; lm_head last
 };
 
 }  // namespace retort::adapter

@@ -1,9 +1,9 @@
 // Oracles: published vectors (BLAKE2b), a naive reference, and the operating system's own faults.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <sys/resource.h>
 
 #include "base/disk.h"
 #include "base/hash.h"
@@ -14,7 +14,8 @@ namespace retort::base {
 namespace {
 
 Path temporary_path(const char* name) {
-  const Path folder = std::filesystem::temp_directory_path() / fmt::format("retort-base-{}", getpid());
+  const Path folder =
+      std::filesystem::temp_directory_path() / fmt::format("retort-base-{}", getpid());
   std::filesystem::create_directories(folder);
   return folder / name;
 }
@@ -38,6 +39,8 @@ TEST(Json, RefusesWhatIsNotStrict) {
   EXPECT_FALSE(parse_json(R"({"a": "\ud800"})"));
   EXPECT_FALSE(parse_json("{\"a\": \"\xff\"}"));
   EXPECT_FALSE(parse_json("{\"a\": "));
+  EXPECT_FALSE(parse_json(R"({"a": 1, "b": 2, "a": 3})"));
+  EXPECT_TRUE(parse_json(R"({"a": {"a": 1}, "b": [{"a": 2}]})"));
   EXPECT_FALSE(is_valid_utf8("\xc0\x80"));
   EXPECT_FALSE(is_valid_utf8("\xed\xa0\x80"));
   EXPECT_TRUE(is_valid_utf8("\xf0\x9f\x98\x80"));

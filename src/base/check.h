@@ -14,12 +14,12 @@ namespace retort::base {
 
 }  // namespace retort::base
 
-#define RETORT_CHECK_DETAIL(...) __VA_OPT__(::fmt::format(__VA_ARGS__)) __VA_OPT__(+) ::std::string()
+#define RETORT_CHECK_DETAIL(...) __VA_OPT__(::fmt::format(__VA_ARGS__)) __VA_OPT__(+)::std::string()
 
 /// CHECK(a <= b) or CHECK(a <= b, "a={} b={}", a, b)
-#define CHECK(condition, ...)                                                         \
-  do {                                                                                \
-    if (!(condition)) [[unlikely]]                                                    \
-      ::retort::base::check_failed(__FILE__, __LINE__, #condition,                    \
-                                   RETORT_CHECK_DETAIL(__VA_ARGS__));     \
+#define CHECK(condition, ...)                                         \
+  do {                                                                \
+    if (!(condition)) [[unlikely]]                                    \
+      ::retort::base::check_failed(__FILE__, __LINE__, #condition,    \
+                                   RETORT_CHECK_DETAIL(__VA_ARGS__)); \
   } while (false)

@@ -1,6 +1,7 @@
 #include "base/disk.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -71,7 +72,8 @@ Result<void> write_file_atomic(const Path& path, std::span<const std::byte> byte
   Path temporary = path;
   temporary += ".tmp";
   {
-    const Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    const Descriptor file(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (file.get() < 0) return os_error("create it", temporary, errno);
     int error = write_all(file.get(), bytes.data(), bytes.size());
     if (error == 0 && ::fsync(file.get()) != 0) error = errno;
@@ -119,7 +121,8 @@ Result<MappedFile> MappedFile::open(const Path& path) {
   }
   MappedFile map;
   map.size_ = static_cast<size_t>(status.st_size);
-  if (map.size_ == 0) return make_error(Code::kInvalidInput, "{}: the file is empty", path.string());
+  if (map.size_ == 0)
+    return make_error(Code::kInvalidInput, "{}: the file is empty", path.string());
   void* data = ::mmap(nullptr, map.size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (data == MAP_FAILED) return os_error("map it", path, errno);
   map.data_ = static_cast<const std::byte*>(data);
@@ -172,9 +175,21 @@ Result<void> AppendFile::append(std::string_view text) {
   if (::fstat(fd_, &before) != 0) return os_error("inspect it", path_, errno);
   const auto bytes = std::as_bytes(std::span(text));
   if (const int error = write_all(fd_, bytes.data(), bytes.size()); error != 0) {
-    if (::ftruncate(fd_, before.st_size) != 0) return os_error("undo a partial write", path_, errno);
+    if (::ftruncate(fd_, before.st_size) != 0)
+      return os_error("undo a partial write", path_, errno);
     return os_error("append to it", path_, error);
   }
+  return {};
+}
+
+Result<void> AppendFile::lock() {
+  if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return {};
+  if (errno != EWOULDBLOCK) return os_error("lock it", path_, errno);
+  return make_error(Code::kIo, "{}: in use by another process", path_.string());
+}
+
+Result<void> AppendFile::truncate(size_t size) {
+  if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) return os_error("shorten it", path_, errno);
   return {};
 }
 

@@ -16,8 +16,8 @@ using Path = std::filesystem::path;
 
 [[nodiscard]] Result<std::string> read_file(const Path& path);
 
-/// Replaces `path` with `bytes` so that a reader, or a crash at any moment, sees the old file or the
-/// new one whole: temporary file in the same folder, fsync, rename, fsync of the folder.
+/// Replaces `path` with `bytes` so that a reader, or a crash at any moment, sees the old file or
+/// the new one whole: temporary file in the same folder, fsync, rename, fsync of the folder.
 [[nodiscard]] Result<void> write_file_atomic(const Path& path, std::span<const std::byte> bytes);
 [[nodiscard]] Result<void> write_file_atomic(const Path& path, std::string_view text);
 
@@ -58,6 +58,11 @@ class AppendFile {
 
   [[nodiscard]] Result<void> append(std::string_view text);
   [[nodiscard]] Result<void> sync();
+  /// Keeps other AppendFiles of any process from locking it until this one is closed. kIo if one
+  /// has.
+  [[nodiscard]] Result<void> lock();
+  /// Cuts the file to its first `size` bytes.
+  [[nodiscard]] Result<void> truncate(size_t size);
 
  private:
   int fd_ = -1;

@@ -1,4 +1,5 @@
-// BLAKE2b-256 content hashes (libsodium). Used for record ids, base fingerprints and slot checksums.
+// BLAKE2b-256 content hashes (libsodium). Used for record ids, base fingerprints and slot
+// checksums.
 #pragma once
 
 #include <array>
@@ -27,8 +28,7 @@ class Hasher {
   Hasher& add(std::span<const std::byte> bytes);
   Hasher& add(std::string_view text);
   template <class T>
-    requires std::is_trivially_copyable_v<T>
-  Hasher& add_value(const T& value) {
+  requires std::is_trivially_copyable_v<T> Hasher& add_value(const T& value) {
     return add(std::as_bytes(std::span(&value, 1)));
   }
   Hash256 finish();

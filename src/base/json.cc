@@ -1,5 +1,8 @@
 #include "base/json.h"
 
+#include <functional>
+#include <unordered_set>
+
 namespace retort::base {
 namespace {
 
@@ -24,6 +27,24 @@ tl::unexpected<Error> wrong_type(std::string_view key, std::string_view wanted, 
   return make_error(Code::kInvalidInput, "\"{}\" should be {}, but is {}", key, wanted,
                     found.type_name());
 }
+
+/// Notes a key that stands twice in the outermost object; by itself the parser keeps the last
+/// value.
+class RepeatedKey {
+ public:
+  bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
+    if (event == Json::parse_event_t::key && depth == 1) {
+      const auto& key = parsed.get_ref<const std::string&>();
+      if (!seen_.insert(key).second) repeated_ = key;
+    }
+    return true;
+  }
+  const std::optional<std::string>& repeated() const { return repeated_; }
+
+ private:
+  std::unordered_set<std::string> seen_;
+  std::optional<std::string> repeated_;
+};
 
 template <class Predicate>
 Result<const Json*> get_member(const Json& object, std::string_view key, std::string_view wanted,
@@ -51,7 +72,10 @@ bool is_valid_utf8(std::string_view text) {
 Result<Json> parse_json(std::string_view text) {
   if (!is_valid_utf8(text)) return make_error(Code::kInvalidInput, "not valid UTF-8");
   try {
-    return Json::parse(text);
+    RepeatedKey keys;
+    Json json = Json::parse(text, std::ref(keys));
+    if (!keys.repeated()) return json;
+    return make_error(Code::kInvalidInput, "\"{}\" is given twice", *keys.repeated());
   } catch (const Json::exception& e) {
     std::string_view what = e.what();
     if (const size_t at = what.find("] "); at != std::string_view::npos) what.remove_prefix(at + 2);
@@ -64,17 +88,20 @@ std::string dump_json(const Json& value, int indent) {
 }
 
 Result<std::string> get_string(const Json& object, std::string_view key) {
-  TRY_ASSIGN(const Json* member, get_member(object, key, "a string", [](const Json& j) { return j.is_string(); }));
+  TRY_ASSIGN(const Json* member,
+             get_member(object, key, "a string", [](const Json& j) { return j.is_string(); }));
   return member->get<std::string>();
 }
 
 Result<double> get_number(const Json& object, std::string_view key) {
-  TRY_ASSIGN(const Json* member, get_member(object, key, "a number", [](const Json& j) { return j.is_number(); }));
+  TRY_ASSIGN(const Json* member,
+             get_member(object, key, "a number", [](const Json& j) { return j.is_number(); }));
   return member->get<double>();
 }
 
 Result<int64_t> get_integer(const Json& object, std::string_view key) {
-  TRY_ASSIGN(const Json* member, get_member(object, key, "an integer", [](const Json& j) { return j.is_number_integer(); }));
+  TRY_ASSIGN(const Json* member, get_member(object, key, "an integer",
+                                            [](const Json& j) { return j.is_number_integer(); }));
   return member->get<int64_t>();
 }
 

@@ -1,5 +1,5 @@
-// Errors as values. An operating failure (bad input, a full disk, a missing file) is a Result; a bug
-// is a CHECK (check.h); an expected outcome (a rejected answer) is a value of its own type.
+// Errors as values. An operating failure (bad input, a full disk, a missing file) is a Result; a
+// bug is a CHECK (check.h); an expected outcome (a rejected answer) is a value of its own type.
 #pragma once
 
 #include <fmt/format.h>
@@ -65,15 +65,15 @@ template <class... Args>
 #define RETORT_CONCAT(a, b) RETORT_CONCAT_INNER(a, b)
 
 /// Returns from the enclosing function with the error of `expression`, if it has one.
-#define TRY(expression)                                              \
-  do {                                                               \
-    if (auto try_result = (expression); !try_result)                 \
-      return ::tl::unexpected(std::move(try_result).error());        \
+#define TRY(expression)                                       \
+  do {                                                        \
+    if (auto try_result = (expression); !try_result)          \
+      return ::tl::unexpected(std::move(try_result).error()); \
   } while (false)
 
 /// TRY_ASSIGN(auto model, Model::open(path)): the value, or return with the error.
-#define TRY_ASSIGN(declaration, expression)                                              \
-  auto RETORT_CONCAT(try_, __LINE__) = (expression);                                     \
-  if (!RETORT_CONCAT(try_, __LINE__))                                                    \
-    return ::tl::unexpected(std::move(RETORT_CONCAT(try_, __LINE__)).error());           \
+#define TRY_ASSIGN(declaration, expression)                                    \
+  auto RETORT_CONCAT(try_, __LINE__) = (expression);                           \
+  if (!RETORT_CONCAT(try_, __LINE__))                                          \
+    return ::tl::unexpected(std::move(RETORT_CONCAT(try_, __LINE__)).error()); \
   declaration = *std::move(RETORT_CONCAT(try_, __LINE__))

@@ -19,8 +19,8 @@ inline constexpr int kLayerTargets = 7;  // per block; kOutput exists once a mod
 
 /// PEFT's module name of a target: "q_proj" ... "down_proj", "lm_head".
 constexpr std::string_view target_name(Target target) {
-  constexpr std::array<std::string_view, 8> names = {"q_proj",    "k_proj",  "v_proj",    "o_proj",
-                                                     "gate_proj", "up_proj", "down_proj", "lm_head"};
+  constexpr std::array<std::string_view, 8> names = {
+      "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "lm_head"};
   return names[static_cast<size_t>(target)];
 }
 
@@ -34,11 +34,11 @@ constexpr int matrix_index(int layer, Target target, int layers) {
 /// outlives every step that uses the view. Rank 0 marks an unadapted layer.
 struct SlotView {
   std::span<const kernels::AdapterMatrix> matrices;  // layers * kLayerTargets + 1
-  base::Hash256 content;                             // of the serving form: orders a mixture's terms
+  base::Hash256 content;  // of the serving form: orders a mixture's terms
 };
 
-/// A weighted sum of adapters: y = W0 x + sum_j gate_j dW_j x. A small value, copied freely. Terms are
-/// kept sorted by content hash, so that the order of add() cannot change a bit.
+/// A weighted sum of adapters: y = W0 x + sum_j gate_j dW_j x. A small value, copied freely. Terms
+/// are kept sorted by content hash, so that the order of add() cannot change a bit.
 class Mix {
  public:
   struct Term {

@@ -63,6 +63,25 @@ int64_t Model::weight_bytes() const {
   return static_cast<int64_t>(bytes + floats * sizeof(float));
 }
 
+Result<int64_t> Model::weight_bytes_of(const Gguf& gguf, const Config& config) {
+  int64_t bytes = config.rotary_dims / 2 * static_cast<int64_t>(sizeof(float));
+  for (const TensorView& tensor : gguf.tensors()) {
+    if (tensor.name == "rope_freqs.weight") continue;  // goes into the frequencies
+    const bool bias = tensor.name.ends_with(".bias");
+    if (bias || tensor.name.ends_with("norm.weight")) {
+      bytes += 4 * (bias ? kernels::padded(tensor.shape[0]) : tensor.shape[0]);
+      continue;
+    }
+    auto packed = kernels::Weight::packed_bytes(tensor.type, tensor.shape[1], tensor.shape[0]);
+    if (!packed) {
+      return base::in_context(fmt::format("{}: tensor '{}'", gguf.path().string(), tensor.name),
+                              std::move(packed).error());
+    }
+    bytes += static_cast<int64_t>(*packed);
+  }
+  return bytes;
+}
+
 namespace {
 
 /// A tensor to hash and, if it is a matrix of the model, to pack.

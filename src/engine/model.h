@@ -72,6 +72,9 @@ class Model {
   const base::Hash256& fingerprint() const { return fingerprint_; }
   /// What the packed weights, norms and biases take in memory.
   int64_t weight_bytes() const;
+  /// The same from the header of a file, before anything is packed.
+  [[nodiscard]] static base::Result<int64_t> weight_bytes_of(const Gguf& gguf,
+                                                             const Config& config);
   /// Inverse frequencies, [rotary_dims / 2], with rope_freqs and rope_scale applied: the angle of
   /// frequency i at position p is p * inverse_frequencies()[i], nothing else.
   const std::vector<float>& inverse_frequencies() const { return inverse_frequencies_; }

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "engine/arch/arch.h"
+#include "engine/excerpt.h"
 #include "engine/random_model.h"
 #include "kernels/kernels.h"
 
@@ -111,6 +112,46 @@ TEST_P(RandomModel, ReadsBackWhatWasWritten) {
     }
   }
   std::filesystem::remove(path);
+}
+
+TEST_P(RandomModel, TakesTheMemoryThatItsHeaderSays) {
+  const auto [architecture, type, tied] = GetParam();
+  const base::Path path = temporary(std::string(architecture) + "-bytes");
+  ASSERT_TRUE(write_random_model(path, tiny(architecture, type, tied)));
+  const Model model = open_or_die(path);
+  EXPECT_EQ(Model::weight_bytes_of(Gguf::open(path).value(), model.config()), model.weight_bytes());
+  std::filesystem::remove(path);
+}
+
+/// Oracle: the layers of the model that the excerpt was cut from.
+TEST_P(RandomModel, AnExcerptHoldsTheLayersNamed) {
+  const auto [architecture, type, tied] = GetParam();
+  const base::Path path = temporary(std::string(architecture) + "-whole");
+  const base::Path cut = temporary(std::string(architecture) + "-cut");
+  RandomModelOptions options = tiny(architecture, type, tied);
+  options.config.vocabulary = 400;
+  ASSERT_TRUE(write_random_model(path, options));
+  const Model whole = open_or_die(path);
+  const Gguf gguf = Gguf::open(path).value();
+  const auto written = write_excerpt(gguf, whole.config(), {.layers = {1}, .vocabulary = 330}, cut);
+  ASSERT_TRUE(written) << written.error().message;
+  const Model part = open_or_die(cut);
+  EXPECT_EQ(part.config().layers, 1);
+  EXPECT_EQ(part.config().vocabulary, 330);
+  EXPECT_EQ(part.tied(), tied);
+  EXPECT_EQ(part.inverse_frequencies(), whole.inverse_frequencies());
+  EXPECT_EQ(part.layer(0).attention_norm, whole.layer(1).attention_norm);
+  EXPECT_EQ(part.layer(0).q_bias, whole.layer(1).q_bias);
+  for (int t = 0; t < kLayerTargets; ++t) {
+    const auto target = static_cast<Target>(t);
+    const kernels::Weight &a = part.weight(0, target), &b = whole.weight(1, target);
+    std::vector<float> x(static_cast<size_t>(a.in())), y(x);
+    a.dequantize_row(a.out() - 1, x.data());
+    b.dequantize_row(b.out() - 1, y.data());
+    EXPECT_EQ(x, y) << target_name(target);
+  }
+  EXPECT_GT(layer_file_bytes(gguf, 1), 0);
+  for (const base::Path& file : {path, cut}) std::filesystem::remove(file);
 }
 
 TEST_P(RandomModel, IsAModelToLibllamaToo) {

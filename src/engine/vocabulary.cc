@@ -16,7 +16,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/limits.h"
-#include "engine/byte_alphabet.h"
+#include "engine/token_table.h"
 
 namespace retort::engine {
 namespace {
@@ -58,188 +58,6 @@ struct FreeModel {
 using GgufPointer = std::unique_ptr<gguf_context, FreeGguf>;
 using ModelPointer = std::unique_ptr<llama_model, FreeModel>;
 
-std::string byte_token_text(unsigned byte) { return fmt::format("<0x{:02X}>", byte); }
-
-/// The token table of a file, checked.
-struct Table {
-  std::string_view model, pre;
-  const std::vector<std::string_view>* tokens = nullptr;
-  const std::vector<std::string_view>* merges = nullptr;  // gpt2 only
-  std::vector<float> scores;
-  std::vector<int32_t> types;
-  std::unordered_map<std::string_view, Token> ids;
-  std::array<Token, 256> byte_tokens{};  // -1 where there is none
-
-  bool bpe() const { return model == "gpt2"; }
-};
-
-/// Checks the tokenizer keys of one file; every failure names the file and the key.
-class TableReader {
- public:
-  explicit TableReader(const Gguf& gguf) : gguf_(gguf) {}
-
-  Result<Table> read() {
-    TRY(read_model());
-    TRY(read_tokens());
-    TRY(read_types());
-    TRY(read_scores());
-    if (table_.bpe()) TRY(read_merges());
-    TRY(find_byte_tokens());
-    TRY(check_ids());
-    return std::move(table_);
-  }
-
- private:
-  template <class... Args>
-  tl::unexpected<base::Error> error(std::string_view key, fmt::format_string<Args...> format,
-                                    Args&&... args) const {
-    return make_error(Code::kInvalidInput, "{}: key '{}': {}", gguf_.path().string(), key,
-                      fmt::format(format, std::forward<Args>(args)...));
-  }
-
-  template <class T>
-  const std::vector<T>* array(std::string_view key) const {
-    const Gguf::Value* value = gguf_.find(key);
-    const Gguf::Array* array = value ? std::get_if<Gguf::Array>(value) : nullptr;
-    return array ? std::get_if<std::vector<T>>(array) : nullptr;
-  }
-
-  Result<void> read_model() {
-    TRY_ASSIGN(table_.model, gguf_.string("tokenizer.ggml.model"));
-    if (table_.model != "gpt2" && table_.model != "llama") {
-      return make_error(Code::kUnsupported,
-                        "{}: tokenizer '{}' is not supported; gpt2 (BPE) and llama (SPM) are",
-                        gguf_.path().string(), table_.model);
-    }
-    if (gguf_.find("tokenizer.ggml.pre")) {
-      TRY_ASSIGN(table_.pre, gguf_.string("tokenizer.ggml.pre"));
-    }
-    return {};
-  }
-
-  Result<void> read_tokens() {
-    const std::string_view key = "tokenizer.ggml.tokens";
-    table_.tokens = array<std::string_view>(key);
-    if (!table_.tokens || table_.tokens->empty()) return error(key, "an array of tokens is needed");
-    const auto& tokens = *table_.tokens;
-    if (tokens.size() > static_cast<size_t>(limits::kVocabularyMax)) {
-      return error(key, "{} tokens; at most {} are allowed", tokens.size(), limits::kVocabularyMax);
-    }
-    table_.ids.reserve(tokens.size());
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      if (tokens[i].empty()) return error(key, "token {} is empty", i);
-      if (tokens[i].find('\0') != tokens[i].npos || !base::is_valid_utf8(tokens[i])) {
-        return error(key, "token {} is not UTF-8 text", i);
-      }
-      const auto [it, fresh] = table_.ids.emplace(tokens[i], static_cast<Token>(i));
-      if (!fresh) return error(key, "tokens {} and {} are both '{}'", it->second, i, tokens[i]);
-    }
-    return {};
-  }
-
-  Result<void> check_length(std::string_view key, size_t length) const {
-    if (length == table_.tokens->size()) return {};
-    return error(key, "{} elements for {} tokens", length, table_.tokens->size());
-  }
-
-  Result<void> read_types() {
-    const std::string_view key = "tokenizer.ggml.token_type";
-    if (!gguf_.find(key)) {
-      table_.types.assign(table_.tokens->size(), LLAMA_TOKEN_TYPE_NORMAL);
-      return {};
-    }
-    const auto* types = array<int64_t>(key);
-    if (!types) return error(key, "an array of integers is needed");
-    TRY(check_length(key, types->size()));
-    for (size_t i = 0; i < types->size(); ++i) {
-      const int64_t type = (*types)[i];
-      if (type < LLAMA_TOKEN_TYPE_UNDEFINED || type > LLAMA_TOKEN_TYPE_BYTE) {
-        return error(key, "token {} has the unknown type {}", i, type);
-      }
-      const std::string_view text = (*table_.tokens)[i];
-      if (type == LLAMA_TOKEN_TYPE_BYTE && (text.size() != 6 || !text.starts_with("<0x"))) {
-        return error(key, "token {} is a byte token, but its text is '{}'", i, text);
-      }
-      table_.types.push_back(static_cast<int32_t>(type));
-    }
-    return {};
-  }
-
-  Result<void> read_scores() {
-    const std::string_view key = "tokenizer.ggml.scores";
-    const auto* scores = array<double>(key);
-    if (!scores) {
-      if (table_.bpe() && !gguf_.find(key)) return {};
-      return error(key, "an array of floating-point numbers is needed");
-    }
-    TRY(check_length(key, scores->size()));
-    for (size_t i = 0; i < scores->size(); ++i) {
-      if (!std::isfinite((*scores)[i])) return error(key, "the score of token {} is not finite", i);
-      table_.scores.push_back(static_cast<float>((*scores)[i]));
-    }
-    return {};
-  }
-
-  Result<void> read_merges() {
-    const std::string_view key = "tokenizer.ggml.merges";
-    table_.merges = array<std::string_view>(key);
-    if (!table_.merges) return error(key, "an array of merges is needed");
-    std::string joined;
-    for (size_t i = 0; i < table_.merges->size(); ++i) {
-      const std::string_view merge = (*table_.merges)[i];
-      const size_t space = merge.find(' ', 1);
-      if (space == merge.npos || space + 1 == merge.size() || merge.find('\0') != merge.npos) {
-        return error(key, "merge {} is not two texts with a space between them", i);
-      }
-      joined.assign(merge.substr(0, space)).append(merge.substr(space + 1));
-      if (!table_.ids.contains(joined))
-        return error(key, "merge {} gives '{}', which is no token", i, joined);
-    }
-    return {};
-  }
-
-  /// libllama throws at a byte without token (llama) or drops it (gpt2). Real gpt2 vocabularies
-  /// lack some control characters and lead bytes of unassigned planes, so only printable ASCII is
-  /// demanded.
-  Result<void> find_byte_tokens() {
-    const auto alphabet = byte_alphabet();
-    for (unsigned byte = 0; byte < 256; ++byte) {
-      auto it = table_.ids.find(table_.bpe() ? alphabet[byte] : byte_token_text(byte));
-      if (it == table_.ids.end() && !table_.bpe() && byte < 128) {
-        it = table_.ids.find(std::string(1, static_cast<char>(byte)));
-      }
-      const bool needed = !table_.bpe() || byte == '\n' || (byte >= 32 && byte < 127);
-      if (it == table_.ids.end() && needed) {
-        return error("tokenizer.ggml.tokens", "there is no token for the byte 0x{:02x}", byte);
-      }
-      table_.byte_tokens[byte] = it == table_.ids.end() ? -1 : it->second;
-    }
-    return {};
-  }
-
-  Result<void> check_ids() const;
-
-  const Gguf& gguf_;
-  Table table_;
-};
-
-constexpr std::string_view kIdKeys[] = {
-    "tokenizer.ggml.bos_token_id",     "tokenizer.ggml.eos_token_id",
-    "tokenizer.ggml.eot_token_id",     "tokenizer.ggml.eom_token_id",
-    "tokenizer.ggml.unknown_token_id", "tokenizer.ggml.fim_pad_token_id",
-    "tokenizer.ggml.fim_rep_token_id", "tokenizer.ggml.fim_sep_token_id"};
-
-Result<void> TableReader::check_ids() const {
-  for (const std::string_view key : kIdKeys) {
-    if (!gguf_.find(key)) continue;
-    TRY_ASSIGN(const int64_t id, gguf_.integer(key));
-    if (id < 0 || id >= static_cast<int64_t>(table_.tokens->size())) {
-      return error(key, "token {} is not one of the {} tokens", id, table_.tokens->size());
-    }
-  }
-  return {};
-}
-
 void set_strings(gguf_context* context, const char* key,
                  const std::vector<std::string_view>& values) {
   std::vector<std::string> terminated(values.begin(), values.end());
@@ -250,7 +68,7 @@ void set_strings(gguf_context* context, const char* key,
 }
 
 /// The keys that libllama reads for a vocabulary. Its choice of architecture does not matter here.
-GgufPointer tokenizer_keys(const Gguf& gguf, const Table& table, bool space_prefix) {
+GgufPointer tokenizer_keys(const Gguf& gguf, const TokenTable& table, bool space_prefix) {
   GgufPointer keys(gguf_init_empty());
   const auto set_string = [&](const char* key, std::string_view value) {
     gguf_set_val_str(keys.get(), key, std::string(value).c_str());
@@ -266,7 +84,7 @@ GgufPointer tokenizer_keys(const Gguf& gguf, const Table& table, bool space_pref
                       table.scores.size());
   }
   if (table.merges) set_strings(keys.get(), "tokenizer.ggml.merges", *table.merges);
-  for (const std::string_view key : kIdKeys) {
+  for (const std::string_view key : kTokenIdKeys) {
     if (const auto id = gguf.find_integer(key)) {
       gguf_set_val_u32(keys.get(), std::string(key).c_str(), static_cast<uint32_t>(*id));
     }
@@ -279,7 +97,7 @@ GgufPointer tokenizer_keys(const Gguf& gguf, const Table& table, bool space_pref
   return keys;
 }
 
-Result<ModelPointer> load(const Gguf& gguf, const Table& table, bool space_prefix) {
+Result<ModelPointer> load(const Gguf& gguf, const TokenTable& table, bool space_prefix) {
   const ErrorCapture capture;
   ggml_backend_dev_t no_devices[] = {nullptr};
   llama_model_params params = llama_model_default_params();
@@ -374,7 +192,7 @@ Vocabulary& Vocabulary::operator=(Vocabulary&&) noexcept = default;
 Vocabulary::~Vocabulary() = default;
 
 Result<Vocabulary> Vocabulary::open(const Gguf& gguf, std::string_view chat_template) {
-  TRY_ASSIGN(const Table table, TableReader(gguf).read());
+  TRY_ASSIGN(const TokenTable table, read_token_table(gguf));
   auto impl = std::make_unique<Impl>();
   impl->path = gguf.path().string();
   impl->byte_tokens = table.byte_tokens;
@@ -562,57 +380,6 @@ size_t Vocabulary::closing_tokens(std::span<const Token> text) const {
     if (between.find_first_not_of(" \n") != std::string::npos) break;
   }
   return 0;
-}
-
-namespace {
-
-/// Bytes of the character that `lead` begins; 0 if it begins none.
-size_t character_bytes(unsigned char lead) {
-  if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead < 0xe0) return 2;
-  if (lead >= 0xe0 && lead < 0xf0) return 3;
-  if (lead >= 0xf0 && lead < 0xf5) return 4;
-  return 0;
-}
-
-/// True if `bytes` can still grow into one character (or is one).
-bool begins_character(std::string_view bytes) {
-  const size_t size = character_bytes(static_cast<unsigned char>(bytes[0]));
-  if (size == 0 || bytes.size() > size) return false;
-  if (bytes.size() == 1) return true;
-  // Any continuation will do after the second byte, which alone decides about surrogates, overlong
-  // forms and what is past U+10FFFF.
-  std::string whole(bytes);
-  whole.resize(size, '\x80');
-  return base::is_valid_utf8(whole);
-}
-
-constexpr std::string_view kReplacement = "\xef\xbf\xbd";
-
-}  // namespace
-
-std::string Utf8Joiner::push(std::string_view piece) {
-  std::string whole;
-  for (const char c : piece) {
-    // A broken part gives one U+FFFD, and the byte that broke it may begin a new character.
-    if (!pending_.empty() && !begins_character(pending_ + c)) {
-      whole += kReplacement;
-      pending_.clear();
-    }
-    pending_ += c;
-    const size_t size = character_bytes(static_cast<unsigned char>(pending_[0]));
-    if (size == 0 || pending_.size() == size) {
-      whole += size == 0 ? kReplacement : std::string_view(pending_);
-      pending_.clear();
-    }
-  }
-  return whole;
-}
-
-std::string Utf8Joiner::finish() {
-  const std::string rest(pending_.empty() ? "" : kReplacement);
-  pending_.clear();
-  return rest;
 }
 
 }  // namespace retort::engine

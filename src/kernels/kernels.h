@@ -3,8 +3,14 @@
 //
 // Bits. Every output element is accumulated in an order that depends on nothing but its own row and
 // column: not on how many rows a call holds, on the ranges, or on threads. Batch invariance, exact
-// resume and "trainer = server" rest on this. AVX2, AVX-512 and portable code are chosen at run time
-// (kernels/dispatch.h).
+// resume and "trainer = server" rest on this. Portable code, AVX2, AVX-VNNI and AVX-512 are chosen
+// at run time (kernels/dispatch.h: active().name), and all give the same bits, NaN payloads aside:
+// 8-bit dot products are exact integers, each float product-sum is one FMA rounded once (a slow
+// library call where portable code runs on a processor without FMA), and horizontal sums have one
+// order (lane i + lane i + 8, then neighbours). The one thing from outside is libm's log, of the
+// losses and of attend_gradient's row sums. Accuracy: exp is within 2 ulp; other sums are plain
+// float sums. Quantised activations do not carry NaN: a block with infinities gives infinities or
+// NaN, a block whose only odd values are NaN may give finite numbers.
 //
 // Layouts, all dense, row-major, 64-byte aligned where we allocate:
 //   rows      [n x k] float: n token rows of k features
@@ -22,6 +28,7 @@ namespace retort::kernels {
 using Half = uint16_t;  // IEEE binary16 bits
 
 inline constexpr int kPanel = 16;
+inline constexpr int64_t kHeadDimMax = 256;
 constexpr int64_t panels_of(int64_t n) { return (n + kPanel - 1) / kPanel; }
 constexpr int64_t padded(int64_t n) { return panels_of(n) * kPanel; }
 
@@ -30,7 +37,8 @@ Half float_to_half(float x);  // round to nearest even
 /// Rounds n floats to binary16.
 void to_half(const float* x, int64_t n, Half* y);
 
-// ---- Linear layers -------------------------------------------------------------------------------
+// ---- Linear layers
+// -------------------------------------------------------------------------------
 
 /// Activations of a linear layer: the float rows and, for quantised weights, their 8-bit form.
 /// q[row][k], scale[row][k/32], sum[row][k/32] with x ~ scale * q and sum = scale * sum(q) of the
@@ -71,24 +79,27 @@ struct RowGroup {
 
 /// h[i][r] = sum_k x[i][k] m[k][r], i in [0, rows). m is [cols][rank] Half, rank a multiple of 8.
 /// Used for A x, and in the backward pass for B'^T dy (with m = B' as [out][rank]).
-void adapter_down(const float* x, int64_t rows, int64_t cols, const Half* m, int64_t rank, float* h);
+void adapter_down(const float* x, int64_t rows, int64_t cols, const Half* m, int64_t rank,
+                  float* h);
 
 /// y[i][o] += sum_r h[i][r] m[o/16][r][o%16], o in [0, cols): the other factor, as panels.
 void adapter_up(const float* h, int64_t rows, int64_t rank, const Half* m, int64_t cols, float* y);
 
-/// The law for panels [panel_begin, panel_end) of all rows of `groups` (disjoint, ascending; rows in
-/// no group get the plain base): y[i][o] = z (1 + sum g d) + sum g B'h + bias. y is [rows x out].
-/// z is not scaled at all where a row has no terms, so base rows pay nothing. bias may be null.
+/// The law for panels [panel_begin, panel_end) of all rows of `groups` (disjoint, ascending; rows
+/// in no group get the plain base): y[i][o] = z (1 + sum g d) + sum g B'h + bias. y is [rows x
+/// out]. z is not scaled at all where a row has no terms, so base rows pay nothing. bias may be
+/// null.
 void linear(const Weight& w, const float* bias, const Activations& x, int64_t rows,
             std::span<const RowGroup> groups, int64_t panel_begin, int64_t panel_end, float* y);
 
-// ---- Elementwise and reductions, forward ---------------------------------------------------------
+// ---- Elementwise and reductions, forward
+// ---------------------------------------------------------
 
 /// y = x / sqrt(mean(x^2) + eps) * weight, per row; rows [0, rows).
 void rms_norm(const float* x, const float* weight, float eps, int64_t rows, int64_t cols, float* y);
 
-/// Rotary embedding of one row's heads, in place. x is [heads x head_dim]; the first `rotary_dims` of
-/// a head turn. cos/sin are [rotary_dims/2] for that position. interleaved: pairs (2i, 2i+1), as
+/// Rotary embedding of one row's heads, in place. x is [heads x head_dim]; the first `rotary_dims`
+/// of a head turn. cos/sin are [rotary_dims/2] for that position. interleaved: pairs (2i, 2i+1), as
 /// llama GGUFs; otherwise (i, i + rotary_dims/2). inverse: the transpose, for the backward pass.
 void rope(float* x, int64_t heads, int64_t head_dim, int64_t rotary_dims, const float* cos,
           const float* sin, bool interleaved, bool inverse);
@@ -101,11 +112,12 @@ void add(const float* x, int64_t n, float* y);
 
 /// One query row of attention for the query heads of one KV head: out = softmax(q K^T scale) V.
 /// q, out: [group x head_dim]; k, v: [length x head_dim] Half, keys 0..length-1 of that KV head.
-/// scores: scratch of [group x padded(length)] floats. head_dim is a multiple of 8.
+/// scores: scratch of [group x padded(length)] floats. head_dim is a multiple of 8, <= kHeadDimMax.
 void attend(const float* q, int64_t group, const Half* k, const Half* v, int64_t length,
             int64_t head_dim, float scale, float* scores, float* out);
 
-// ---- Backward ------------------------------------------------------------------------------------
+// ---- Backward
+// ------------------------------------------------------------------------------------
 
 /// A float matrix as panels for dx = W^T dy: [panels_of(in)][out][16].
 class TransposedWeight;  // kernels/weight.h
@@ -114,8 +126,8 @@ class TransposedWeight;  // kernels/weight.h
 void linear_input_gradient(const TransposedWeight& w, const float* dy, int64_t rows,
                            int64_t panel_begin, int64_t panel_end, float* dx);
 
-/// g[p][r] += sum_i x[i][p] h[i][r], p in [begin, end): the gradient of a factor. x is [rows x cols],
-/// h [rows x rank], g [cols x rank]; i ascends. rank is a multiple of 8.
+/// g[p][r] += sum_i x[i][p] h[i][r], p in [begin, end): the gradient of a factor. x is [rows x
+/// cols], h [rows x rank], g [cols x rank]; i ascends. rank is a multiple of 8.
 void accumulate_outer(const float* x, int64_t rows, int64_t cols, const float* h, int64_t rank,
                       int64_t begin, int64_t end, float* g);
 
@@ -124,8 +136,8 @@ void accumulate_product(const float* a, const float* b, int64_t rows, int64_t co
                         int64_t end, float* g);
 
 /// dx += gradient of rms_norm for rows [0, rows); weight is frozen.
-void rms_norm_gradient(const float* x, const float* weight, float eps, const float* dy, int64_t rows,
-                       int64_t cols, float* dx);
+void rms_norm_gradient(const float* x, const float* weight, float eps, const float* dy,
+                       int64_t rows, int64_t cols, float* dx);
 
 /// Gradients of silu_mul: dgate, dup (overwritten; may alias nothing).
 void silu_mul_gradient(const float* gate, const float* up, const float* dy, int64_t n, float* dgate,
@@ -144,17 +156,19 @@ struct AttentionGradient {
 };
 void attend_gradient(const AttentionGradient& arguments, float* scratch);
 
-/// Softmax cross-entropy of one row of logits against `target`: returns -log p(target) and overwrites
-/// logits with (p - onehot(target)) * weight.
+/// Softmax cross-entropy of one row of logits against `target`: returns -log p(target) and
+/// overwrites logits with (p - onehot(target)) * weight.
 float cross_entropy_gradient(float* logits, int64_t n, int64_t target, float weight);
 /// -log p(target) only.
 float cross_entropy(const float* logits, int64_t n, int64_t target);
 
 /// AdamW on n parameters. m, v: moments; the bias corrections are 1 - beta^step.
 struct AdamW {
-  float learning_rate, beta1, beta2, epsilon, weight_decay, correction1, correction2, gradient_scale;
+  float learning_rate, beta1, beta2, epsilon, weight_decay, correction1, correction2,
+      gradient_scale;
 };
-void adamw(const AdamW& options, const float* gradient, int64_t n, float* parameter, float* m, float* v);
+void adamw(const AdamW& options, const float* gradient, int64_t n, float* parameter, float* m,
+           float* v);
 
 /// Sum of squares in double, in a fixed order.
 double sum_of_squares(const float* x, int64_t n);

@@ -1,5 +1,6 @@
-// A family of symbolic problems: a seeded sampler with an exact solver that writes out its reasoning,
-// and a checker that reads free text. One file a family in families/; the list is families/all.cc.
+// A family of symbolic problems: a seeded sampler with an exact solver that writes out its
+// reasoning, and a checker that reads free text. One file a family in families/; the list is
+// families/all.cc.
 //
 // Stateless and const: any thread.
 #pragma once
