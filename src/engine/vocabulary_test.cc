@@ -5,6 +5,8 @@
 #include <llama.h>
 
 #include <algorithm>
+#include <map>
+#include <stdexcept>
 
 #include "base/disk.h"
 #include "engine/gguf.h"
@@ -32,27 +34,43 @@ struct FreeModel {
   void operator()(llama_model* p) const { llama_model_free(p); }
 };
 
+/// One real file, opened by us and by libllama; kept for all tests, since opening takes a second.
+struct Opened {
+  base::Path path;
+  std::optional<Vocabulary> vocabulary;
+  std::unique_ptr<llama_model, FreeModel> peer;
+};
+
+const Opened& opened(const std::string& name) {
+  static std::map<std::string, Opened> files;
+  Opened& file = files[name];
+  if (file.vocabulary) return file;
+  file.path = base::cache_directory() / "models" / name;
+  const auto gguf = Gguf::open(file.path);
+  if (!gguf) throw std::runtime_error(gguf.error().message);
+  auto vocabulary = Vocabulary::open(*gguf);
+  if (!vocabulary) throw std::runtime_error(vocabulary.error().message);
+  file.vocabulary.emplace(*std::move(vocabulary));
+  llama_model_params params = llama_model_default_params();
+  params.vocab_only = true;
+  file.peer.reset(llama_model_load_from_file(file.path.c_str(), params));
+  if (!file.peer) throw std::runtime_error("libllama cannot open " + file.path.string());
+  return file;
+}
+
 class RealVocabulary : public testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override {
-    path_ = base::cache_directory() / "models" / GetParam();
-    const auto gguf = Gguf::open(path_);
-    ASSERT_TRUE(gguf) << gguf.error().message;
-    auto vocabulary = Vocabulary::open(*gguf);
-    ASSERT_TRUE(vocabulary) << vocabulary.error().message;
-    vocabulary_.emplace(*std::move(vocabulary));
-    llama_model_params params = llama_model_default_params();
-    params.vocab_only = true;
-    peer_.reset(llama_model_load_from_file(path_.c_str(), params));
-    ASSERT_TRUE(peer_);
-  }
+  RealVocabulary()
+      : path_(opened(GetParam()).path),
+        vocabulary_(&*opened(GetParam()).vocabulary),
+        peer_(opened(GetParam()).peer.get()) {}
 
   std::vector<Token> peer_encode(const std::string& text, bool add_special,
                                  bool parse_special) const {
     std::vector<Token> tokens(text.size() + 16);
-    const int count = llama_tokenize(llama_model_get_vocab(peer_.get()), text.data(),
-                                     static_cast<int>(text.size()), tokens.data(),
-                                     static_cast<int>(tokens.size()), add_special, parse_special);
+    const int count =
+        llama_tokenize(llama_model_get_vocab(peer_), text.data(), static_cast<int>(text.size()),
+                       tokens.data(), static_cast<int>(tokens.size()), add_special, parse_special);
     tokens.resize(static_cast<size_t>(std::max(count, 0)));
     return tokens;
   }
@@ -61,20 +79,20 @@ class RealVocabulary : public testing::TestWithParam<const char*> {
     std::vector<llama_chat_message> chat;
     for (const Message& m : messages) chat.push_back({m.role.c_str(), m.content.c_str()});
     std::string text(1 << 16, '\0');
-    const int length = llama_chat_apply_template(llama_model_chat_template(peer_.get(), nullptr),
+    const int length = llama_chat_apply_template(llama_model_chat_template(peer_, nullptr),
                                                  chat.data(), chat.size(), add_generation_prompt,
                                                  text.data(), static_cast<int>(text.size()));
     text.resize(static_cast<size_t>(std::max(length, 0)));
     return text;
   }
 
-  base::Path path_;
-  std::optional<Vocabulary> vocabulary_;
-  std::unique_ptr<llama_model, FreeModel> peer_;
+  const base::Path path_;
+  const Vocabulary* const vocabulary_;
+  llama_model* const peer_;
 };
 
 TEST_P(RealVocabulary, EncodesAsLibllamaDoes) {
-  EXPECT_EQ(vocabulary_->size(), llama_vocab_n_tokens(llama_model_get_vocab(peer_.get())));
+  EXPECT_EQ(vocabulary_->size(), llama_vocab_n_tokens(llama_model_get_vocab(peer_)));
   for (const std::string& text : kTexts) {
     EXPECT_EQ(vocabulary_->encode(text), peer_encode(text, false, false)) << text;
     EXPECT_EQ(vocabulary_->encode(text, true), peer_encode(text, false, true)) << text;
