@@ -88,8 +88,8 @@ Executor::Executor(const Model& model, base::Team& team, const Options& options)
   sin_ = floats(options.context_max * rope_width_);
   for (int64_t position = 0; position < options.context_max; ++position) {
     for (int64_t i = 0; i < rope_width_; ++i) {
-      const double angle = static_cast<double>(position) / config.rope_scale *
-                           model.inverse_frequencies()[static_cast<size_t>(i)];
+      const double angle =
+          static_cast<double>(position) * model.inverse_frequencies()[static_cast<size_t>(i)];
       cos_[static_cast<size_t>(position * rope_width_ + i)] = static_cast<float>(std::cos(angle));
       sin_[static_cast<size_t>(position * rope_width_ + i)] = static_cast<float>(std::sin(angle));
     }
