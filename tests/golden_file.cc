@@ -31,7 +31,9 @@ std::span<const T> find(const std::map<std::string, std::vector<T>>& tensors,
 base::Result<GoldenFile> GoldenFile::open(std::string_view model) {
   const base::Path path =
       base::Path(RETORT_SOURCE_DIR) / "tests/golden" / fmt::format("{}.safetensors", model);
-  TRY_ASSIGN(const std::string file, base::read_file(path));
+  const auto read = base::read_file(path);
+  if (!read) return tl::unexpected(read.error());
+  const std::string& file = *read;
   uint64_t header_bytes = 0;
   CHECK(file.size() >= sizeof header_bytes);
   std::memcpy(&header_bytes, file.data(), sizeof header_bytes);

@@ -166,6 +166,28 @@ INSTANTIATE_TEST_SUITE_P(All, ExecutorBits,
                          ::testing::Combine(::testing::Values("llama", "qwen2", "qwen3"),
                                             ::testing::Values(kF32, kQ4_1)));
 
+TEST(Executor, LinearRopeScalingIsAppliedOnce) {
+  Config config = tiny_config("llama");
+  const auto open = [&](float scale) {
+    config.rope_scale = scale;
+    const base::Path path = std::filesystem::temp_directory_path() /
+                            fmt::format("retort-executor-rope-{}.gguf", getpid());
+    EXPECT_TRUE(write_random_model(path, {.config = config}));
+    base::Team team(1);
+    auto model = Model::open(path, team).value();
+    std::filesystem::remove(path);
+    return std::make_unique<Model>(std::move(model));
+  };
+  const auto plain = open(1), scaled = open(2);
+  base::Team team(1);
+  const Executor a(*plain, team, {.rows_max = 1, .context_max = 64});
+  const Executor b(*scaled, team, {.rows_max = 1, .context_max = 64});
+  for (int i = 0; i < config.rotary_dims / 2; ++i) {
+    EXPECT_NEAR(b.rope_cos(40)[i], a.rope_cos(20)[i], 1e-6) << i;
+    EXPECT_NEAR(b.rope_sin(40)[i], a.rope_sin(20)[i], 1e-6) << i;
+  }
+}
+
 TEST(Executor, EmbeddingsOfAPromptEqualThePrompt) {
   const auto model = open_random("llama", kQ4_1);
   const auto tokens = random_tokens(*model, 20, 3);
