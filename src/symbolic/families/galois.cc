@@ -1,7 +1,7 @@
-// Arithmetic in Galois fields: primes by decimal arithmetic and a written reduction, GF(4), GF(8)
-// and GF(9) by exponents of x, which generates the non-zero elements: a product is a sum of
-// exponents, a dozen facts to know by heart, where shifting and reducing polynomials would take a
-// line per digit.
+// Arithmetic in Galois fields: primes by decimal arithmetic and a reduction by repeated
+// subtraction, GF(4), GF(8) and GF(9) by exponents of x, which generates the non-zero elements: the
+// table of powers is written first, and a product is a sum of exponents, where shifting and
+// reducing polynomials would take a line per digit.
 #include <algorithm>
 #include <array>
 
@@ -135,14 +135,25 @@ std::vector<int> evaluate(const Task& task) {
   return values;
 }
 
-/// "4 * 5 = 20" and, if that is too large, "7 * 2 = 14. 20 - 14 = 6".
+/// "4 * 5 = 20" and, if that is too large, "20 - 7 = 13. 13 - 7 = 6": taking the prime away until
+/// the rest fits asks for no guess at the quotient, which is where a small student went wrong.
 void write_prime_step(int p, char op, int a, int b, std::vector<std::string>& lines) {
-  const int value = op == '*' ? a * b : a + b;
+  int value = op == '*' ? a * b : a + b;
   lines.push_back(fmt::format("{} {} {} = {}", a, op, b, value));
-  if (value < p) return;
-  const int quotient = value / p;
-  lines.push_back(fmt::format("{} * {} = {}. {} - {} = {}", p, quotient, p * quotient, value,
-                              p * quotient, value % p));
+  std::string line;
+  for (; value >= p; value -= p) {
+    line += fmt::format("{}{} - {} = {}", line.empty() ? "" : ". ", value, p, value - p);
+  }
+  if (!line.empty()) lines.push_back(line);
+}
+
+/// "x^0 = 01. x^1 = 10. x^2 = 11": written once, so that a look-up copies from the same field.
+std::string power_table(const Field& field) {
+  std::string line;
+  for (int i = 0; i < field.order - 1; ++i) {
+    line += fmt::format("{}x^{} = {}", i == 0 ? "" : ". ", i, element_text(field, power(field, i)));
+  }
+  return line;
 }
 
 /// "101 = x^6. 011 = x^3" and "6 + 3 = 9. 9 - 7 = 2. x^2 = 100".
@@ -168,6 +179,7 @@ void write_step(const Field& field, char op, int a, int b, std::vector<std::stri
 
 std::string write_chain(const Task& task, const std::vector<int>& values) {
   std::vector<std::string> chain;
+  if (!task.field->is_prime()) chain.push_back(power_table(*task.field));
   for (const Expression::Node& node : task.expression.nodes) {
     if (node.op == 0) continue;
     write_step(*task.field, node.op, values[node.left], values[node.right], chain);
