@@ -40,6 +40,7 @@ base::Result<GgufPointer> make_header(const engine::Gguf& from) {
     return make_error(Code::kInvalidInput, "{}: ggml cannot read it", from.path().string());
   GgufPointer header(gguf_init_empty());
   gguf_set_kv(header.get(), source.get());
+  gguf_remove_key(header.get(), "general.alignment");      // the header has the default one
   gguf_set_val_u32(header.get(), "general.file_type", 0);  // all F32
   const GgmlPointer tensors(ggml_init({.mem_size = ggml_tensor_overhead() * from.tensors().size(),
                                        .mem_buffer = nullptr,
