@@ -20,6 +20,11 @@ struct RowScale {
   float norm = std::numeric_limits<float>::infinity();
 };
 
+double row_norm_squared(const kernels::Weight& w, int64_t row, float* scratch) {
+  w.dequantize_row(row, scratch);
+  return kernels::sum_of_squares(scratch, w.in());
+}
+
 /// b G b^T in double. The inner loop runs over independent sums, so it vectorises without
 /// reordering.
 double quadratic_form(const float* b, const float* gram, int64_t rank, int64_t stride) {
@@ -33,14 +38,15 @@ double quadratic_form(const float* b, const float* gram, int64_t rank, int64_t s
   return total;
 }
 
-/// The norm is rounded to float before the division, so that m = float(||w||), B = 0 gives c = 1.
+/// wa[16 r] = (W0 A^T)_r. The norm is rounded to float before the division, so that m =
+/// float(||w||), B = 0 gives c = 1.
 RowScale row_scale(const FoldInput& in, int64_t row, double base_squared, const float* wa,
                    const float* gram) {
   if (base_squared == 0.0) return {};
   const float* b = in.b + row * in.rank;
   const double s = in.scale;
   double cross = 0.0;
-  for (int64_t r = 0; r < in.rank; ++r) cross += double{b[r]} * wa[r];
+  for (int64_t r = 0; r < in.rank; ++r) cross += double{b[r]} * wa[r * kPanel];
   const double radicand = base_squared + 2.0 * s * cross +
                           s * s * quadratic_form(b, gram, in.rank, padded_rank(in.rank));
   RowScale scale;
@@ -50,19 +56,14 @@ RowScale row_scale(const FoldInput& in, int64_t row, double base_squared, const 
   return scale;
 }
 
-/// Scales of the (at most 16) rows of a DoRA panel. scratch: tile of W0, then its product with A^T.
-void panel_scales(const FoldInput& in, const Half* a, const float* gram, int64_t first,
-                  int64_t rows, float* scratch, RowScale* scales) {
-  float* tile = scratch;
-  float* wa = scratch + kPanel * in.in;
-  for (int64_t j = 0; j < rows; ++j) in.base->dequantize_row(first + j, tile + j * in.in);
-  const int64_t rank = padded_rank(in.rank);
-  kernels::adapter_down(tile, rows, in.in, a, rank, wa);
+/// Scales of the (at most 16) rows of a DoRA panel. wa: W0 A^T of these rows, [rank][16].
+void panel_scales(const FoldInput& in, const float* gram, int64_t first, int64_t rows,
+                  const float* wa, float* scratch, RowScale* scales) {
   for (int64_t j = 0; j < rows; ++j) {
     const double squared = in.row_norms_squared != nullptr
                                ? in.row_norms_squared[first + j]
-                               : kernels::sum_of_squares(tile + j * in.in, in.in);
-    scales[j] = row_scale(in, first + j, squared, wa + j * rank, gram);
+                               : row_norm_squared(*in.base, first + j, scratch);
+    scales[j] = row_scale(in, first + j, squared, wa + j, gram);
   }
 }
 
@@ -86,10 +87,7 @@ void write_panel(const FoldInput& in, int64_t first, int64_t rows, const RowScal
 
 void row_norms_squared(const kernels::Weight& w, int64_t begin, int64_t end, float* scratch,
                        double* norms) {
-  for (int64_t row = begin; row < end; ++row) {
-    w.dequantize_row(row, scratch);
-    norms[row] = kernels::sum_of_squares(scratch, w.in());
-  }
+  for (int64_t row = begin; row < end; ++row) norms[row] = row_norm_squared(w, row, scratch);
 }
 
 void fold_down(const FoldInput& input, const FoldOutput& output, float* gram, float* scratch) {
@@ -119,11 +117,16 @@ void fold_down(const FoldInput& input, const FoldOutput& output, float* gram, fl
 void fold_up(const FoldInput& input, const FoldOutput& output, const float* gram,
              int64_t panel_begin, int64_t panel_end, float* scratch) {
   const int64_t rank = padded_rank(input.rank);
+  float* const product = scratch;              // [rank][16]
+  float* const row = scratch + rank * kPanel;  // [in]
+  float* const factor = row + input.in;        // [in][rank]: A as served, in floats
+  if (input.m != nullptr) kernels::to_float(output.a, input.in * rank, factor);
   for (int64_t p = panel_begin; p < panel_end; ++p) {
     const int64_t first = p * kPanel, rows = std::min<int64_t>(kPanel, input.out - first);
     RowScale scales[kPanel];
     if (input.m != nullptr) {
-      panel_scales(input, output.a, gram, first, rows, scratch, scales);
+      kernels::panel_product(*input.base, p, factor, rank, product);
+      panel_scales(input, gram, first, rows, product, row, scales);
     }
     write_panel(input, first, rows, scales, scratch, output.b + p * rank * kPanel);
     for (int64_t j = 0; j < kPanel; ++j) output.d[first + j] = scales[j].c - 1.0f;

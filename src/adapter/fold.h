@@ -51,8 +51,7 @@ struct FoldOutput {
 constexpr int64_t fold_gram_floats(int64_t rank) { return rank * padded_rank(rank); }
 /// Floats of scratch that either function needs.
 constexpr int64_t fold_scratch_floats(int64_t in, int64_t rank) {
-  const int64_t down = rank * in, up = kernels::kPanel * (in + padded_rank(rank));
-  return down > up ? down : up;
+  return padded_rank(rank) * (in + kernels::kPanel) + in;
 }
 
 /// ||w_i||^2 of rows [begin, end) into norms[begin, end), accumulated in double. scratch: in

@@ -13,10 +13,12 @@ namespace retort::kernels {
 struct Table {
   const char* name;
   decltype(kernels::to_half)* to_half;
+  decltype(kernels::to_float)* to_float;
   decltype(kernels::quantize_rows)* quantize_rows;
   decltype(kernels::adapter_down)* adapter_down;
   decltype(kernels::adapter_up)* adapter_up;
   decltype(kernels::linear)* linear;
+  decltype(kernels::panel_product)* panel_product;
   decltype(kernels::rms_norm)* rms_norm;
   decltype(kernels::rope)* rope;
   decltype(kernels::silu_mul)* silu_mul;

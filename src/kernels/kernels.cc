@@ -10,6 +10,8 @@ float half_to_float(Half h) { return half_bits_to_float(h); }
 Half float_to_half(float x) { return float_to_half_bits(x); }
 void to_half(const float* x, int64_t n, Half* y) { active().to_half(x, n, y); }
 
+void to_float(const Half* x, int64_t n, float* y) { active().to_float(x, n, y); }
+
 void quantize_rows(const Activations& x, int64_t begin, int64_t end) {
   active().quantize_rows(x, begin, end);
 }
@@ -28,6 +30,10 @@ void linear(const Weight& w, const float* bias, const Activations& x, int64_t ro
             std::span<const RowGroup> groups, int64_t panel_begin, int64_t panel_end, float* y) {
   CHECK(x.cols == w.in(), "{} columns for {} inputs", x.cols, w.in());
   active().linear(w, bias, x, rows, groups, panel_begin, panel_end, y);
+}
+
+void panel_product(const Weight& w, int64_t panel, const float* m, int64_t rank, float* y) {
+  active().panel_product(w, panel, m, rank, y);
 }
 
 void rms_norm(const float* x, const float* weight, float eps, int64_t rows, int64_t cols,

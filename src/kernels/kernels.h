@@ -36,6 +36,7 @@ float half_to_float(Half h);
 Half float_to_half(float x);  // round to nearest even
 /// Rounds n floats to binary16.
 void to_half(const float* x, int64_t n, Half* y);
+void to_float(const Half* x, int64_t n, float* y);
 
 // ---- Linear layers
 // -------------------------------------------------------------------------------
@@ -91,6 +92,11 @@ void adapter_up(const float* h, int64_t rows, int64_t rank, const Half* m, int64
 /// null.
 void linear(const Weight& w, const float* bias, const Activations& x, int64_t rows,
             std::span<const RowGroup> groups, int64_t panel_begin, int64_t panel_end, float* y);
+
+/// y[r][i] = sum_k m[k][r] W[16 panel + i][k], i in [0, 16): with the weights themselves, where
+/// linear() rounds its activations to 8 bits. m is [in][rank], y is [rank][16]; past the last
+/// output y is 0.
+void panel_product(const Weight& w, int64_t panel, const float* m, int64_t rank, float* y);
 
 // ---- Elementwise and reductions, forward
 // ---------------------------------------------------------

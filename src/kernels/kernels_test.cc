@@ -118,6 +118,35 @@ TEST_P(LinearTypes, InstructionSetsHaveTheSameBits) {
     table->linear(w, nullptr, x.view, x.rows, {}, 0, 3, y.data());
     EXPECT_TRUE(same_bits(y, want)) << table->name;
   }
+  const Floats m = random_floats(256 * 24, 19);
+  Floats product(24 * kPanel), other(product.size());
+  panel_product(w, 2, m.data(), 24, product.data());
+  for (const Table* table : available()) {
+    table->panel_product(w, 2, m.data(), 24, other.data());
+    EXPECT_TRUE(same_bits(other, product)) << table->name;
+  }
+}
+
+TEST_P(LinearTypes, PanelProductUsesTheExactWeights) {
+  const int64_t out = 40, in = 512, rank = 24;
+  const Weight w = packed(GetParam(), out, in, 1);
+  const Floats m = random_floats(in * rank, 2);
+  Floats row(in), y(rank * kPanel);
+  for (int64_t p = 0; p < panels_of(out); ++p) {
+    panel_product(w, p, m.data(), rank, y.data());
+    for (int64_t i = 0; i < kPanel; ++i) {
+      const bool inside = p * kPanel + i < out;
+      if (inside) w.dequantize_row(p * kPanel + i, row.data());
+      for (int64_t r = 0; r < rank; ++r) {
+        double expected = 0, size = 0;
+        for (int64_t k = 0; k < in && inside; ++k) {
+          expected += double{m[k * rank + r]} * row[k];
+          size += std::abs(double{m[k * rank + r]} * row[k]);
+        }
+        ASSERT_NEAR(y[r * kPanel + i], expected, 1e-6 * size) << p << " " << i << " " << r;
+      }
+    }
+  }
 }
 
 // ---- The adapter law
@@ -373,6 +402,9 @@ TEST(ToHalf, RoundsAsFloatToHalf) {
   std::vector<Half> y(x.size());
   to_half(x.data(), 1000, y.data());
   EXPECT_EQ(y, halves_of(x));
+  Floats back(x.size());
+  to_float(y.data(), 1000, back.data());
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(back[i], half_to_float(y[i]));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "adapter/crystallise.h"
 #include "adapter/peft.h"
 #include "engine/batcher.h"
+#include "loop/baseline.h"
 #include "loop/judge.h"
 #include "loop/neutral_text.h"
 #include "loop/problems.h"
@@ -113,17 +114,32 @@ class Distillation {
     report_.rows.push_back(row_of(label, problems, evaluation));
   }
 
+  base::Result<Evaluation> measure_base(std::string_view label, const EvaluationOptions& options) {
+    bool measured = false;
+    TRY_ASSIGN(Evaluation evaluation,
+               Baselines(options_.baselines_directory)
+                   .answers(model_, problems_.held_out, judge_, options, [&] {
+                     measured = true;
+                     return measure(label, problems_.held_out, options);
+                   }));
+    if (!measured && !options_.quiet) {
+      fmt::print(stderr, "{}: {:.1f} % right, from an earlier run\n", label,
+                 100 * evaluation.correct().value());
+    }
+    return evaluation;
+  }
+
   base::Result<void> measure_base() {
     TRY_ASSIGN(const Evaluation zero,
-               measure("base, zero-shot", problems_.held_out, {.max_tokens = kBaseAnswerTokens}));
+               measure_base("base, zero-shot", {.max_tokens = kBaseAnswerTokens}));
     add_row("base, zero-shot", "held-out", zero);
     base_answers_ = zero.answers;
     if (const auto shots = static_cast<size_t>(recipe_.eval.shots); shots > 0) {
       const auto examples =
           std::span(problems_.train).first(std::min(shots, problems_.train.size()));
       TRY_ASSIGN(const Evaluation few,
-                 measure(fmt::format("base, {}-shot", shots), problems_.held_out,
-                         {.shots = examples, .max_tokens = kBaseAnswerTokens}));
+                 measure_base(fmt::format("base, {}-shot", shots),
+                              {.shots = examples, .max_tokens = kBaseAnswerTokens}));
       add_row(fmt::format("base, {}-shot", shots), "held-out", few);
     }
     report_.rows.push_back(

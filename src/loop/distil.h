@@ -4,8 +4,7 @@
 //   report
 //
 // Everything made on the way stands in the run's folder, so that a killed run goes on where it was:
-// records.jsonl, base.json (the base's answers), checkpoint, metrics.jsonl, report.json,
-// report.html.
+// records.jsonl, checkpoint, metrics.jsonl, report.json, report.html.
 #pragma once
 
 #include <atomic>
@@ -20,6 +19,7 @@ namespace retort::loop {
 
 struct DistilOptions {
   base::Path run_directory;                 // created if missing
+  base::Path baselines_directory;           // the base's answers, shared by all runs
   std::string command;                      // for the report
   bool quiet = false;                       // no progress on stderr
   bool force = false;                       // publish an adapter of unverified records unchecked

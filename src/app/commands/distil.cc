@@ -52,6 +52,7 @@ class Distil final : public Command {
     const base::Path directory = base::data_directory() / "runs" / recipe.name;
     if (restart_) std::filesystem::remove_all(directory);
     const loop::DistilOptions options{.run_directory = directory,
+                                      .baselines_directory = base::data_directory() / "baselines",
                                       .command = command_line(recipe),
                                       .quiet = quiet_,
                                       .force = force_,

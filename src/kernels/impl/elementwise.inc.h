@@ -7,6 +7,12 @@ void to_half(const float* x, int64_t n, Half* y) {
   for (; i < n; ++i) y[i] = float_to_half_bits(x[i]);
 }
 
+void half_to_float(const Half* x, int64_t n, float* y) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) store(y + i, load_half(x + i));
+  for (; i < n; ++i) y[i] = half_bits_to_float(x[i]);
+}
+
 void add_rows(const float* x, int64_t n, float* y) {
   for (int64_t i = 0; i < n; ++i) y[i] += x[i];
 }

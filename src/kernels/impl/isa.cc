@@ -41,10 +41,12 @@ extern const Table table;
 constexpr Table table = {
     .name = RETORT_TEXT(RETORT_ISA),
     .to_half = to_half,
+    .to_float = half_to_float,
     .quantize_rows = quantize_rows,
     .adapter_down = adapter_down,
     .adapter_up = adapter_up,
     .linear = linear,
+    .panel_product = panel_product,
     .rms_norm = rms_norm,
     .rope = rope,
     .silu_mul = silu_mul,

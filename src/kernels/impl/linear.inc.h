@@ -13,7 +13,7 @@ template <Format F, int g>
 RETORT_INLINE Bytes unpack_group(const uint8_t* planes) {
   constexpr Layout L = layout_of(F);
   if constexpr (L.bits == 8) return load_bytes(planes + 64 * g);
-  const Bytes low = field < g < 4 ? 0 : 4 > (load_bytes(planes + 64 * (g % 4)), 0x0f);
+  const Bytes low = field<(g < 4 ? 0 : 4)>(load_bytes(planes + 64 * (g % 4)), 0x0f);
   if constexpr (L.bits == 5) return bit_or(low, field<g - 4>(load_bytes(planes + 256), 0x10));
   if constexpr (L.bits == 6) {
     const Bytes high = field<g % 4 * 2 - 4>(load_bytes(planes + 256 + 64 * (g / 4)), 0x30);
@@ -221,35 +221,101 @@ void float_rows(B panel, const Activations& x, int64_t row, int64_t rows, F32x16
   });
 }
 
-void base_rows(const Weight::Impl& w, int64_t p, const Activations& x, int64_t row, int64_t rows,
-               F32x16* z) {
+template <Format F>
+struct Of {
+  static constexpr Format value = F;
+};
+
+/// f(Of<format>{}, panel) for a quantised format, f(source) for a float one; of panel p.
+template <class Quantized, class Float>
+RETORT_INLINE void for_format(const Weight::Impl& w, int64_t p, const Quantized& quantized,
+                              const Float& in_floats) {
   const auto* panel =
       reinterpret_cast<const uint8_t*>(w.data.data()) + static_cast<size_t>(p) * w.panel_bytes;
   const void* values = panel;
   switch (w.format) {
     case Format::kQ4_0:
-      return quantized_rows<Format::kQ4_0>(panel, x, row, rows, z);
+      return quantized(Of<Format::kQ4_0>{}, panel);
     case Format::kQ4_1:
-      return quantized_rows<Format::kQ4_1>(panel, x, row, rows, z);
+      return quantized(Of<Format::kQ4_1>{}, panel);
     case Format::kQ5_0:
-      return quantized_rows<Format::kQ5_0>(panel, x, row, rows, z);
+      return quantized(Of<Format::kQ5_0>{}, panel);
     case Format::kQ5_1:
-      return quantized_rows<Format::kQ5_1>(panel, x, row, rows, z);
+      return quantized(Of<Format::kQ5_1>{}, panel);
     case Format::kQ8_0:
-      return quantized_rows<Format::kQ8_0>(panel, x, row, rows, z);
+      return quantized(Of<Format::kQ8_0>{}, panel);
     case Format::kQ4_K:
-      return quantized_rows<Format::kQ4_K>(panel, x, row, rows, z);
+      return quantized(Of<Format::kQ4_K>{}, panel);
     case Format::kQ5_K:
-      return quantized_rows<Format::kQ5_K>(panel, x, row, rows, z);
+      return quantized(Of<Format::kQ5_K>{}, panel);
     case Format::kQ6_K:
-      return quantized_rows<Format::kQ6_K>(panel, x, row, rows, z);
+      return quantized(Of<Format::kQ6_K>{}, panel);
     case Format::kF32:
-      return float_rows(Floats{static_cast<const float*>(values), 16}, x, row, rows, z);
+      return in_floats(Floats{static_cast<const float*>(values), 16});
     case Format::kF16:
-      return float_rows(Halves{static_cast<const uint16_t*>(values), 16}, x, row, rows, z);
+      return in_floats(Halves{static_cast<const uint16_t*>(values), 16});
     case Format::kBF16:
-      return float_rows(Bfloats{static_cast<const uint16_t*>(values), 16}, x, row, rows, z);
+      return in_floats(Bfloats{static_cast<const uint16_t*>(values), 16});
   }
+}
+
+void base_rows(const Weight::Impl& w, int64_t p, const Activations& x, int64_t row, int64_t rows,
+               F32x16* z) {
+  for_format(
+      w, p,
+      [&](auto format, const uint8_t* panel) {
+        quantized_rows<decltype(format)::value>(panel, x, row, rows, z);
+      },
+      [&](auto panel) { float_rows(panel, x, row, rows, z); });
+}
+
+// ---- The exact weights, a panel at a time
+
+/// y[r] += sum_k m[k][r] panel[k], k in [0, cols).
+template <class B>
+void accumulate_panel(const float* m, int64_t cols, int64_t rank, B panel, float* y) {
+  for_row_tiles(rank, [&](auto tile, int64_t r) {
+    constexpr int R = decltype(tile)::value;
+    F32x16 sum[R];
+    unroll<R>([&](auto i) { sum[i.value] = load(y + (r + i.value) * kPanel); });
+    multiply<R>(m + r, 1, rank, panel, cols, sum);
+    unroll<R>([&](auto i) { store(y + (r + i.value) * kPanel, sum[i.value]); });
+  });
+}
+
+/// One block as floats [32][16], value = scale q + offset.
+template <Format F>
+RETORT_INLINE void expand_block(const uint8_t* planes, const BlockScales& scales, float* values) {
+  constexpr Layout L = layout_of(F);
+  unroll<8>([&](auto g) {
+    const Bytes q = unpack_group<F, decltype(g)::value>(planes);
+    const F32x16 scale = scales.scale[g.value * L.scales / 8];
+    unroll<4>([&](auto j) {
+      const F32x16 value = to_float(signed_byte<decltype(j)::value>(q));
+      store(values + (4 * g.value + j.value) * kPanel, fma(scale, value, scales.offset));
+    });
+  });
+}
+
+template <Format F>
+void quantized_product(const uint8_t* panel, const float* m, int64_t cols, int64_t rank, float* y) {
+  constexpr Layout L = layout_of(F);
+  alignas(64) float values[kBlock * kPanel];
+  for_blocks<F>(panel, cols / kBlock, [&](const uint8_t* header, const uint8_t* planes, int64_t b) {
+    expand_block<F>(planes, block_scales<F>(header, planes + L.plane_bytes()), values);
+    accumulate_panel(m + b * kBlock * rank, kBlock, rank, Floats{values, kPanel}, y);
+  });
+}
+
+void panel_product(const Weight& weight, int64_t p, const float* m, int64_t rank, float* y) {
+  const Weight::Impl& w = weight.impl();
+  __builtin_memset(y, 0, static_cast<size_t>(rank * kPanel) * sizeof(float));
+  for_format(
+      w, p,
+      [&](auto format, const uint8_t* panel) {
+        quantized_product<decltype(format)::value>(panel, m, w.in, rank, y);
+      },
+      [&](auto panel) { accumulate_panel(m, w.in, rank, panel, y); });
 }
 
 /// delta[i] = B'h of rows [0, rows) of one panel.

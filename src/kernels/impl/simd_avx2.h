@@ -164,6 +164,11 @@ RETORT_INLINE Bytes subtract(Bytes x, uint8_t y) {
   const __m256i m = _mm256_set1_epi8(static_cast<char>(y));
   return {_mm256_sub_epi8(x.a, m), _mm256_sub_epi8(x.b, m)};
 }
+template <int j>
+RETORT_INLINE I32x16 signed_byte(Bytes x) {
+  return {_mm256_srai_epi32(_mm256_slli_epi32(x.a, 24 - 8 * j), 24),
+          _mm256_srai_epi32(_mm256_slli_epi32(x.b, 24 - 8 * j), 24)};
+}
 struct FourBytes {
   __m256i v;
 };

@@ -108,6 +108,10 @@ RETORT_INLINE Bytes bit_or(Bytes x, Bytes y) { return {_mm512_or_si512(x.v, y.v)
 RETORT_INLINE Bytes subtract(Bytes x, uint8_t y) {
   return {_mm512_sub_epi8(x.v, _mm512_set1_epi8(static_cast<char>(y)))};
 }
+template <int j>
+RETORT_INLINE I32x16 signed_byte(Bytes x) {
+  return {_mm512_srai_epi32(_mm512_slli_epi32(x.v, 24 - 8 * j), 24)};
+}
 struct FourBytes {
   __m512i v;
 };

@@ -190,6 +190,13 @@ RETORT_INLINE Bytes subtract(Bytes a, uint8_t x) {
   for (uint8_t& v : a.v) v = static_cast<uint8_t>(v - x);
   return a;
 }
+/// Byte j of each row's four, as a signed number.
+template <int j>
+RETORT_INLINE I32x16 signed_byte(Bytes a) {
+  I32x16 r;
+  for (int i = 0; i < 16; ++i) r.v[i] = static_cast<int8_t>(a.v[4 * i + j]);
+  return r;
+}
 /// Four signed bytes, for all rows.
 struct FourBytes {
   int8_t v[4];

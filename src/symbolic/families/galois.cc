@@ -1,7 +1,8 @@
-// Arithmetic in Galois fields: primes by decimal arithmetic and a reduction by repeated
-// subtraction, GF(4), GF(8) and GF(9) by exponents of x, which generates the non-zero elements: the
-// table of powers is written first, and a product is a sum of exponents, where shifting and
-// reducing polynomials would take a line per digit.
+// Arithmetic in Galois fields: primes by decimal arithmetic with the reduction written out, GF(4),
+// GF(8) and GF(9) by exponents of x, which generates the non-zero elements: a product is a sum of
+// exponents, where shifting and reducing polynomials would take a line per digit. The few
+// correspondences "101 = x^6" are learnt by heart: a table of them in every chain would be read
+// backwards, which a small student does badly, and would double its length.
 #include <algorithm>
 #include <array>
 
@@ -135,23 +136,14 @@ std::vector<int> evaluate(const Task& task) {
   return values;
 }
 
-/// "4 * 5 = 20" and, if that is too large, "20 - 7 = 13. 13 - 7 = 6": taking the prime away until
-/// the rest fits asks for no guess at the quotient, which is where a small student went wrong.
-void write_prime_step(int p, char op, int a, int b, std::vector<std::string>& lines) {
-  int value = op == '*' ? a * b : a + b;
-  lines.push_back(fmt::format("{} {} {} = {}", a, op, b, value));
-  std::string line;
-  for (; value >= p; value -= p) {
-    line += fmt::format("{}{} - {} = {}", line.empty() ? "" : ". ", value, p, value - p);
-  }
-  if (!line.empty()) lines.push_back(line);
-}
-
-/// "x^0 = 01. x^1 = 10. x^2 = 11": written once, so that a look-up copies from the same field.
-std::string power_table(const Field& field) {
-  std::string line;
-  for (int i = 0; i < field.order - 1; ++i) {
-    line += fmt::format("{}x^{} = {}", i == 0 ? "" : ". ", i, element_text(field, power(field, i)));
+/// "4 * 5 = 20. 7 * 2 = 14. 20 - 14 = 6": the multiple is written out before it is taken away.
+std::string prime_step(int p, char op, int a, int b) {
+  const int value = op == '*' ? a * b : a + b;
+  std::string line = fmt::format("{} {} {} = {}", a, op, b, value);
+  if (value >= p) {
+    const int multiple = value / p * p;
+    line += fmt::format(". {} * {} = {}. {} - {} = {}", p, value / p, multiple, value, multiple,
+                        value - multiple);
   }
   return line;
 }
@@ -171,15 +163,19 @@ void write_product_by_exponents(const Field& field, int a, int b, std::vector<st
 }
 
 void write_step(const Field& field, char op, int a, int b, std::vector<std::string>& lines) {
-  if (field.is_prime()) return write_prime_step(field.order, op, a, b, lines);
-  if (op == '*' && a != 0 && b != 0) return write_product_by_exponents(field, a, b, lines);
-  lines.push_back(fmt::format("{} {} {} = {}", element_text(field, a), op, element_text(field, b),
-                              element_text(field, apply(field, op, a, b))));
+  if (field.is_prime()) {
+    lines.push_back(prime_step(field.order, op, a, b));
+  } else if (op == '*' && a != 0 && b != 0) {
+    write_product_by_exponents(field, a, b, lines);
+  } else {
+    lines.push_back(fmt::format("{} {} {} = {}", element_text(field, a), op, element_text(field, b),
+                                element_text(field, apply(field, op, a, b))));
+  }
 }
 
+/// The field comes first: every later step depends on it, and prompts name it in many places.
 std::string write_chain(const Task& task, const std::vector<int>& values) {
-  std::vector<std::string> chain;
-  if (!task.field->is_prime()) chain.push_back(power_table(*task.field));
+  std::vector<std::string> chain = {fmt::format("GF({})", task.field->order)};
   for (const Expression::Node& node : task.expression.nodes) {
     if (node.op == 0) continue;
     write_step(*task.field, node.op, values[node.left], values[node.right], chain);
