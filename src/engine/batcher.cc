@@ -103,7 +103,7 @@ void Batcher::release(Session* session) {
   CHECK(it != sessions_.end());
   free_caches_.push_back(std::move(session->cache_));
   sessions_.erase(it);
-  std::erase(stepped_, session);
+  std::ranges::replace(stepped_, session, nullptr);  // the others keep their rows of logits
 }
 
 /// Appends the session's next rows to the step, at most `room`; returns how many.

@@ -155,11 +155,14 @@ base::Result<void> read_train(const toml::table& section, std::string_view file,
   TRY(table.read("learning_rate", options.learning_rate));
   TRY(table.read("final_rate", options.final_rate));
   TRY(table.read("warmup", options.warmup));
+  TRY(table.read("beta1", options.beta1));
+  TRY(table.read("beta2", options.beta2));
   TRY(table.read("weight_decay", options.weight_decay));
   TRY(table.read("clip", options.clip));
   TRY(table.read("batch", options.batch));
   TRY(table.read("epochs", options.epochs));
   TRY(table.read("seed", options.seed));
+  TRY(table.read("checkpoint_seconds", options.checkpoint_seconds));
   TRY(table.read("tokens_max", options.tokens_max));
   TRY(table.read("micro_batch_rows", options.micro_batch_rows));
   TRY(table.read("memory_budget_mb", options.memory_budget_mb));

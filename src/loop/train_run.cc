@@ -12,8 +12,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kCheckpointSteps = 50;
-
 /// Steps after which to validate: spread evenly over the second half, the last step included.
 bool validates_after(int64_t step, int64_t total, int64_t validations) {
   for (int64_t i = 1; i <= validations; ++i) {
@@ -24,8 +22,10 @@ bool validates_after(int64_t step, int64_t total, int64_t validations) {
 
 class Run {
  public:
-  Run(train::Trainer& trainer, obs::Metrics& metrics, const TrainRunOptions& options)
+  Run(train::Trainer& trainer, obs::Metrics& metrics, double checkpoint_seconds,
+      const TrainRunOptions& options)
       : trainer_(trainer),
+        checkpoint_seconds_(checkpoint_seconds),
         metrics_(metrics),
         options_(options),
         checkpoint_(options.directory / "checkpoint"),
@@ -41,7 +41,10 @@ class Run {
       const int64_t done = trainer_.steps_done();
       if (validates_after(done, trainer_.steps_total(), options_.validations))
         TRY(validate(result));
-      if (done % kCheckpointSteps == 0) TRY(trainer_.save(checkpoint_));
+      if (Clock::now() - saved_ >= checkpoint_seconds_) {
+        TRY(trainer_.save(checkpoint_));
+        saved_ = Clock::now();
+      }
     }
     progress_.finish(fmt::format("loss {:.3f}, {:.0f} tokens/s", loss_, rate(result)));
     return {};
@@ -95,12 +98,14 @@ class Run {
   }
 
   train::Trainer& trainer_;
+  const std::chrono::duration<double> checkpoint_seconds_;
   obs::Metrics& metrics_;
   const TrainRunOptions& options_;
   const base::Path checkpoint_;
   obs::Progress progress_;
   int64_t rows_ = 0, supervised_ = 0;
   double loss_ = 0;
+  Clock::time_point saved_ = Clock::now();
 };
 
 }  // namespace
@@ -121,7 +126,7 @@ base::Result<TrainRunResult> run_training(const engine::Model& model, base::Team
   }
   TRY_ASSIGN(obs::Metrics metrics, obs::Metrics::open(run.directory / "metrics.jsonl"));
   TrainRunResult result;
-  TRY(Run(*trainer, metrics, run).run(result));
+  TRY(Run(*trainer, metrics, options.checkpoint_seconds, run).run(result));
   result.weights = trainer->best_weights();
   result.parameters = trainer->trainable().parameters();
   result.steps = trainer->steps_done();

@@ -27,6 +27,7 @@ struct Options {
   // The data.
   int batch = 4;                                         // records a step
   double epochs = 1.0;                                   // passes over the records
+  double checkpoint_seconds = 60;                        // what a kill may lose; 0: no step
   uint64_t seed = 1;                                     // of A and of the order of records
   int64_t tokens_max = limits::kRecordTokensMaxDefault;  // longer records are left out and listed
   int64_t micro_batch_rows = 512;  // rows a forward and backward pass holds; bounds memory

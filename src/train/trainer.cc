@@ -34,6 +34,9 @@ base::Result<void> check_options(const Options& o) {
   TRY(range("epochs", o.epochs, 0.001, 1000));
   TRY(range("clip", o.clip, 0, 1e6));
   TRY(range("memory_budget_mb", static_cast<double>(o.memory_budget_mb), 0, 1 << 30));
+  TRY(range("beta1", o.beta1, 0, 0.9999));
+  TRY(range("beta2", o.beta2, 0, 0.99999));
+  TRY(range("checkpoint_seconds", o.checkpoint_seconds, 0, 1e6));
   TRY(range("final_rate", o.final_rate, 0, 1));
   TRY(range("weight_decay", o.weight_decay, 0, 1));
   TRY(range("tokens_max", static_cast<double>(o.tokens_max), 2, limits::kContextMax));

@@ -1,10 +1,10 @@
 // Directed graphs: name a cycle, or a topological order if there is none.
 //
 // One procedure for both cases, each step a look-up in the line before it. A table lists the
-// successors of every node. While some node has none, it goes to the front of the order and the
-// table is copied without it. Once every node has a successor, walking along first successors must
-// meet a node again. Sinks go first, not sources: a table of successors is read forwards like the
-// edges, and the walk gives the cycle in its direction. Asking a small student to find a node
+// successors of every node. While some nodes have none, they go to the front of the order and the
+// table is copied without them. Once every node has a successor, walking along first successors
+// must meet a node again. Sinks go first, not sources: a table of successors is read forwards like
+// the edges, and the walk gives the cycle in its direction. Asking a small student to find a node
 // without edges in a bare edge list hides a search in one step; "none" in the table is seen at
 // once.
 #include <algorithm>
@@ -79,11 +79,13 @@ std::string table(const Graph& graph, uint32_t left) {
   return "Table " + join(rows, ", ");
 }
 
-std::optional<int> first_sink(const Graph& graph, uint32_t left) {
+/// Nodes of `left` without a successor there.
+uint32_t sinks(const Graph& graph, uint32_t left) {
+  uint32_t found = 0;
   for (int node : members(left)) {
-    if ((graph.successors[node] & left) == 0) return node;
+    if ((graph.successors[node] & left) == 0) found |= uint32_t{1} << node;
   }
-  return std::nullopt;
+  return found;
 }
 
 /// From the first node along first successors until a node comes again; every node left has one.
@@ -110,17 +112,18 @@ Solution solve(const Graph& graph) {
   std::vector<std::string> chain;
   while (left != 0) {
     chain.push_back(table(graph, left));
-    const std::optional<int> sink = first_sink(graph, left);
-    if (!sink) {
+    const uint32_t ends = sinks(graph, left);
+    if (ends == 0) {
       const std::vector<int> path = walk(graph, left);
       chain.push_back("Walk " + spelled(path));
       const auto start = std::ranges::find(path, path.back());
       const std::vector<int> cycle(start, path.end() - 1);
       return {lines(chain), "cycle " + spelled(cycle), true};
     }
-    order.insert(order.begin(), *sink);
+    const std::vector<int> next = members(ends);
+    order.insert(order.begin(), next.begin(), next.end());
     chain.push_back("Order " + spelled(order));
-    left &= ~(uint32_t{1} << *sink);
+    left &= ~ends;
   }
   return {lines(chain), "order " + spelled(order), false};
 }

@@ -104,8 +104,8 @@ TEST(Cycles, JudgesEveryPermutationAsTheOracleDoes) {
   }
 }
 
-/// Each table must be the graph without the nodes ordered so far, the order must grow by a node
-/// that the table calls "none", and the walk must follow edges.
+/// Each table must be the graph without the nodes ordered so far, the order must grow by the
+/// nodes that the table calls "none", and the walk must follow edges.
 TEST(Cycles, EveryLineOfTheChainIsTrue) {
   const Family& family = *find_family("cycles");
   for (int i = 0; i < 1000; ++i) {
@@ -131,8 +131,12 @@ TEST(Cycles, EveryLineOfTheChainIsTrue) {
         EXPECT_EQ(line, table);
       } else if (line.starts_with("Order ")) {
         const std::string order = without_spaces(line.substr(6));
-        EXPECT_EQ(order.substr(1), ordered);
-        EXPECT_NE(table.find(std::string(1, order[0]) + ": none"), std::string::npos) << table;
+        std::string ends;
+        for (size_t at = 0; (at = table.find(": none", at)) != std::string::npos; ++at) {
+          ends += table[at - 1];
+        }
+        EXPECT_FALSE(ends.empty()) << table;
+        EXPECT_EQ(order, ends + ordered);
         ordered = order;
       } else {
         ASSERT_TRUE(line.starts_with("Walk ")) << line;

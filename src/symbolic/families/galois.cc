@@ -173,9 +173,15 @@ void write_step(const Field& field, char op, int a, int b, std::vector<std::stri
   }
 }
 
+/// "GF(7)" or "GF(9): x^8 = 1".
+std::string field_line(const Field& field) {
+  return field.is_prime() ? fmt::format("GF({})", field.order)
+                          : fmt::format("GF({}): x^{} = 1", field.order, field.order - 1);
+}
+
 /// The field comes first: every later step depends on it, and prompts name it in many places.
 std::string write_chain(const Task& task, const std::vector<int>& values) {
-  std::vector<std::string> chain = {fmt::format("GF({})", task.field->order)};
+  std::vector<std::string> chain = {field_line(*task.field)};
   for (const Expression::Node& node : task.expression.nodes) {
     if (node.op == 0) continue;
     write_step(*task.field, node.op, values[node.left], values[node.right], chain);

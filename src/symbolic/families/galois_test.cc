@@ -110,6 +110,10 @@ TEST(Galois, AnswersAndEveryStepAgreeWithPolynomialArithmetic) {
       EXPECT_EQ(evaluate(order, expression), problem.answer) << problem.canonical;
       std::istringstream chain(problem.chain);
       std::string line, last;
+      ASSERT_TRUE(std::getline(chain, line));
+      const std::string field = "GF(" + std::to_string(order) + ")";
+      const std::string period = ": x^" + std::to_string(order - 1) + " = 1";
+      EXPECT_EQ(line, kModuli.contains(order) ? field + period : field);
       while (std::getline(chain, line)) {
         for (size_t start = 0, stop = 0; stop != std::string::npos; start = stop + 2) {
           stop = line.find(". ", start);
