@@ -23,6 +23,10 @@ class Doubling final : public symbolic::Family {
     return {fmt::format("Double {}.", n), fmt::format("{0}+{0}", n), fmt::format("{}", 2 * n),
             fmt::format("double {}", n)};
   }
+  std::vector<std::string> prompts(std::string_view canonical) const override {
+    if (!canonical.starts_with("double ")) return {};
+    return {fmt::format("Double {}.", canonical.substr(7))};
+  }
   base::Result<symbolic::Check> check(std::string_view canonical,
                                       std::string_view text) const override {
     if (!canonical.starts_with("double ")) {
@@ -82,7 +86,8 @@ TEST(Gate, RefusesEachFaultWithItsReason) {
       {&Draft::reasoning_chain, "\xff", "gate: the chain is not valid UTF-8"},
       {&Draft::prompt, std::string("a\0", 2), "gate: the prompt contains a NUL character"},
       {&Draft::source, "\xc3", "gate: the source is not valid UTF-8"},
-      {&Draft::canonical, "triple 21", "symbolic: not a doubling problem"},
+      {&Draft::canonical, "triple 21", "gate: declared only"},
+      {&Draft::canonical, "double 20", "gate: declared only"},  // another problem than the prompt's
       {&Draft::task, "unknown", "gate: declared only"},
       {&Draft::canonical, "", "gate: declared only"},
   };
@@ -94,7 +99,7 @@ TEST(Gate, RefusesEachFaultWithItsReason) {
     EXPECT_EQ(reason.substr(0, fault.reason.size()), fault.reason);
   }
   EXPECT_EQ(gate.counts().refused, std::ssize(faults));
-  EXPECT_EQ(gate.counts().refused_by.at("symbolic"), 2);
+  EXPECT_EQ(gate.counts().refused_by.at("symbolic"), 1);
   EXPECT_EQ(gate.counts().verified, 0);
 }
 

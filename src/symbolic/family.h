@@ -48,6 +48,8 @@ class Family {
   virtual std::string_view description() const = 0;  // one line
   virtual int levels() const = 0;                    // levels of kTrain
   virtual Problem sample(base::Rng& rng, Split split) const = 0;
+  /// Every prompt that this family has for the problem; none if `canonical` is not of this family.
+  virtual std::vector<std::string> prompts(std::string_view canonical) const = 0;
   /// Judges free text against the problem named by `canonical`: finds the last "Answer:" line (any
   /// case, markdown or a closing full stop tolerated) and nothing before it counts. Where several
   /// answers are right (a cycle, a topological order) it accepts each of them. kInvalidInput if

@@ -128,6 +128,18 @@ std::string wording(const std::vector<std::string>& prompts) {
   return common;
 }
 
+TEST_P(EachFamily, KnowsThePromptsOfAProblem) {
+  for (int i = 0; i < 50; ++i) {
+    base::Rng rng(13, i);
+    const Split split = i % 2 == 0 ? Split::kTrain : Split::kExtrapolation;
+    const Problem problem = GetParam()->sample(rng, split);
+    const auto prompts = GetParam()->prompts(problem.canonical);
+    EXPECT_GE(prompts.size(), 10u);
+    EXPECT_EQ(std::ranges::count(prompts, problem.prompt), 1) << problem.prompt;
+  }
+  EXPECT_TRUE(GetParam()->prompts("nothing 1 2").empty());
+}
+
 TEST_P(EachFamily, KeepsThreePhrasingsForEvaluation) {
   std::map<int, std::vector<std::string>> training, evaluation;
   for (const Problem& problem : draw(family_, Split::kTrain, 2000)) {

@@ -39,6 +39,12 @@ int pick_phrasing(base::Rng& rng, Split split, size_t count) {
   return static_cast<int>(index);
 }
 
+void choose_prompt(Problem& problem, base::Rng& rng, Split split,
+                   std::span<const std::string> prompts) {
+  problem.phrasing = pick_phrasing(rng, split, prompts.size());
+  problem.prompt = prompts[static_cast<size_t>(problem.phrasing)];
+}
+
 std::string join(std::span<const std::string> items, std::string_view separator) {
   std::string text;
   for (const std::string& item : items) {

@@ -26,22 +26,22 @@ inline constexpr size_t kScannedBytesMax = 1024;
 /// Index into a list of `count` phrasings: the last three for evaluation, the others for training.
 int pick_phrasing(base::Rng& rng, Split split, size_t count);
 
-/// The phrasing with {0}, {1} ... filled in. `phrasing` is our own constant, never outside text.
+/// Each phrasing with {0}, {1} ... filled in, followed by `format`, the line that says how to
+/// answer. `phrasings` are our own constants, never outside text.
 template <class... Args>
-std::string fill(std::string_view phrasing, const Args&... args) {
-  return fmt::format(fmt::runtime(phrasing), args...);
+std::vector<std::string> fill_all(std::span<const std::string_view> phrasings,
+                                  std::string_view format, const Args&... args) {
+  std::vector<std::string> prompts;
+  for (const std::string_view phrasing : phrasings) {
+    prompts.push_back(fmt::format(fmt::runtime(phrasing), args...));
+    prompts.back() += format;
+  }
+  return prompts;
 }
 
-/// Words the problem in one of the phrasings that `split` may show, followed by `format`, the line
-/// that says how to answer (the same for every phrasing).
-template <class... Args>
-void put_prompt(Problem& problem, base::Rng& rng, Split split,
-                std::span<const std::string_view> phrasings, std::string_view format,
-                const Args&... args) {
-  problem.phrasing = pick_phrasing(rng, split, phrasings.size());
-  problem.prompt = fill(phrasings[problem.phrasing], args...);
-  problem.prompt += format;
-}
+/// Words the problem in one of the phrasings that `split` may show.
+void choose_prompt(Problem& problem, base::Rng& rng, Split split,
+                   std::span<const std::string> prompts);
 
 std::string join(std::span<const std::string> items, std::string_view separator);
 inline std::string lines(std::span<const std::string> items) { return join(items, "\n"); }

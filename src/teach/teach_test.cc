@@ -26,6 +26,10 @@ class Ten final : public symbolic::Family {
     return {fmt::format(fmt::runtime(ask), n), "it is written", fmt::format("{}", n == 3 ? 4 : n),
             fmt::format("number {}", n)};
   }
+  std::vector<std::string> prompts(std::string_view canonical) const override {
+    const std::string_view n = canonical.substr(canonical.size() - 1);
+    return {fmt::format("Which number is {}?", n), fmt::format("Say {}.", n)};
+  }
   base::Result<symbolic::Check> check(std::string_view canonical,
                                       std::string_view text) const override {
     const bool correct = text.back() == canonical.back();

@@ -21,8 +21,9 @@ struct BenchModel {
 struct BenchOptions {
   std::vector<BenchModel> models;  // not empty; benches of one model take the first
   int threads = 1;
-  bool profile = false;  // engine: also where the time of a token goes
-  bool quiet = false;    // no progress lines
+  bool profile = false;               // engine: also where the time of a token goes
+  bool quiet = false;                 // no progress lines
+  std::vector<std::string> families;  // families: only these, if any are named
 };
 
 struct BenchRow {
@@ -60,5 +61,8 @@ std::string to_table(const BenchReport& report);
 [[nodiscard]] base::Result<BenchReport> bench_swap(const BenchOptions& options);
 /// Training steps of an adapter.
 [[nodiscard]] base::Result<BenchReport> bench_train(const BenchOptions& options);
+
+/// Every symbolic family at default settings: base and adapter on held-out problems.
+[[nodiscard]] base::Result<BenchReport> bench_families(const BenchOptions& options);
 
 }  // namespace retort::app

@@ -1,5 +1,6 @@
 // Asks the family that the draft's task names to judge the completion as it would judge a model's
-// text. It trusts that the prompt asks what the canonical problem says.
+// text. It speaks only of prompts that the family has for the canonical problem: of another prompt
+// it cannot know what it asks.
 #include <algorithm>
 
 #include "gate/verifier.h"
@@ -15,7 +16,8 @@ class SymbolicVerifier final : public Verifier {
       : families_(families.begin(), families.end()) {}
   std::string_view name() const override { return "symbolic"; }
   bool applies(const Draft& draft) const override {
-    return !draft.canonical.empty() && find(draft.task) != nullptr;
+    const symbolic::Family* family = draft.canonical.empty() ? nullptr : find(draft.task);
+    return family != nullptr && std::ranges::count(family->prompts(draft.canonical), draft.prompt);
   }
   record::Verdict verify(const Draft& draft) const override {
     const symbolic::Family* family = find(draft.task);

@@ -61,6 +61,18 @@ TEST(Verifiers, DoNotApplyWhereTheyKnowNothing) {
   }
 }
 
+TEST(Verifiers, DoNotVouchForAPromptOfAnotherProblem) {
+  const auto verifier = make_symbolic_verifier(symbolic::all_families());
+  for_each_draft([&](record::Draft draft) {
+    EXPECT_TRUE(verifier->applies(draft));
+    const std::string prompt = draft.prompt;
+    draft.prompt = draft_of(*symbolic::find_family(draft.task), kProblems + 1).prompt;
+    EXPECT_FALSE(verifier->applies(draft)) << draft.prompt << draft.canonical;
+    draft.prompt = "Hello. " + prompt;
+    EXPECT_FALSE(verifier->applies(draft));
+  });
+}
+
 TEST(Verifiers, PassTheExactSolutionTwiceAlike) {
   const Verifiers verifiers = verifiers_with_key();
   for_each_draft([&](const record::Draft& draft) {

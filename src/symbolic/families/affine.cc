@@ -253,6 +253,10 @@ std::optional<Task> parse(std::string_view canonical) {
   return scanner.done() ? std::optional(task) : std::nullopt;
 }
 
+std::vector<std::string> prompts_of(const Task& task) {
+  return fill_all(kPhrasings, kFormat, task.n, maps_text(task), wanted_text(task));
+}
+
 class Affine final : public Family {
  public:
   std::string_view name() const override { return "affine"; }
@@ -265,13 +269,17 @@ class Affine final : public Family {
     const Task task = draw_balanced(rng, sizes_of(split));
     const Solution solution = solve(task);
     Problem problem;
-    put_prompt(problem, rng, split, kPhrasings, kFormat, task.n, maps_text(task),
-               wanted_text(task));
+    choose_prompt(problem, rng, split, prompts_of(task));
     problem.chain = solution.chain;
     problem.answer = task.asks_map() ? spaced_map(solution.map) : fmt::format("{}", solution.value);
     problem.canonical = canonical_text(task);
     problem.level = static_cast<int>(task.kind) + (split == Split::kExtrapolation ? levels() : 0);
     return problem;
+  }
+
+  std::vector<std::string> prompts(std::string_view canonical) const override {
+    const std::optional<Task> task = parse(canonical);
+    return task ? prompts_of(*task) : std::vector<std::string>();
   }
 
   base::Result<Check> check(std::string_view canonical, std::string_view text) const override {

@@ -357,6 +357,10 @@ std::optional<std::string> normal_answer(const Task& task, std::string_view answ
   return fmt::format("{}", *days);
 }
 
+std::vector<std::string> prompts_of(const Task& task) {
+  return fill_all(kPhrasings, kFormat, given_text(task), wanted_text(task));
+}
+
 class Calendar final : public Family {
  public:
   std::string_view name() const override { return "calendar"; }
@@ -368,12 +372,17 @@ class Calendar final : public Family {
     const Task task = draw(rng, larger ? kExtrapolation : kTraining);
     const Solution solution = solve(task);
     Problem problem;
-    put_prompt(problem, rng, split, kPhrasings, kFormat, given_text(task), wanted_text(task));
+    choose_prompt(problem, rng, split, prompts_of(task));
     problem.chain = solution.chain;
     problem.answer = solution.answer;
     problem.canonical = canonical_text(task);
     problem.level = static_cast<int>(task.kind) + (larger ? levels() : 0);
     return problem;
+  }
+
+  std::vector<std::string> prompts(std::string_view canonical) const override {
+    const std::optional<Task> task = parse(canonical);
+    return task ? prompts_of(*task) : std::vector<std::string>();
   }
 
   base::Result<Check> check(std::string_view canonical, std::string_view text) const override {

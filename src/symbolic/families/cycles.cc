@@ -250,6 +250,15 @@ Check judge_order(const Graph& graph, const std::vector<int>& nodes) {
   return right();
 }
 
+std::vector<std::string> prompts_of(const Graph& graph) {
+  std::vector<std::string> edges;
+  for (const std::string& edge : edge_list(graph)) {
+    edges.push_back(fmt::format("{} -> {}", edge[0], edge[1]));
+  }
+  return fill_all(kPhrasings, kFormat, spelled(members((uint32_t{1} << graph.nodes) - 1)),
+                  join(edges, ", "));
+}
+
 class Cycles final : public Family {
  public:
   std::string_view name() const override { return "cycles"; }
@@ -262,19 +271,19 @@ class Cycles final : public Family {
     const auto choices = levels_of(split);
     const int level = static_cast<int>(rng.below(choices.size()));
     const Graph graph = draw(rng, choices[level]);
-    std::vector<std::string> edges;
-    for (const std::string& edge : edge_list(graph)) {
-      edges.push_back(fmt::format("{} -> {}", edge[0], edge[1]));
-    }
     const Solution solution = solve(graph);
     Problem problem;
-    put_prompt(problem, rng, split, kPhrasings, kFormat,
-               spelled(members((uint32_t{1} << graph.nodes) - 1)), join(edges, ", "));
+    choose_prompt(problem, rng, split, prompts_of(graph));
     problem.chain = solution.chain;
     problem.answer = solution.answer;
     problem.canonical = canonical_text(graph);
     problem.level = level + (split == Split::kExtrapolation ? levels() : 0);
     return problem;
+  }
+
+  std::vector<std::string> prompts(std::string_view canonical) const override {
+    const std::optional<Graph> graph = parse(canonical);
+    return graph ? prompts_of(*graph) : std::vector<std::string>();
   }
 
   base::Result<Check> check(std::string_view canonical, std::string_view text) const override {

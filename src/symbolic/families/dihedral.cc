@@ -131,6 +131,10 @@ std::optional<Task> parse(std::string_view canonical) {
   return task.factors.empty() ? std::nullopt : std::optional(task);
 }
 
+std::vector<std::string> prompts_of(const Task& task) {
+  return fill_all(kPhrasings, kFormat, task.n, product_text(task, " * "));
+}
+
 class Dihedral final : public Family {
  public:
   std::string_view name() const override { return "dihedral"; }
@@ -145,12 +149,17 @@ class Dihedral final : public Family {
     const Task task = draw(rng, choices[level]);
     const Solution solution = solve(task);
     Problem problem;
-    put_prompt(problem, rng, split, kPhrasings, kFormat, task.n, product_text(task, " * "));
+    choose_prompt(problem, rng, split, prompts_of(task));
     problem.chain = solution.chain;
     problem.answer = element_text(solution.product);
     problem.canonical = fmt::format("dihedral {} {}", task.n, product_text(task, " "));
     problem.level = level + (split == Split::kExtrapolation ? levels() : 0);
     return problem;
+  }
+
+  std::vector<std::string> prompts(std::string_view canonical) const override {
+    const std::optional<Task> task = parse(canonical);
+    return task ? prompts_of(*task) : std::vector<std::string>();
   }
 
   base::Result<Check> check(std::string_view canonical, std::string_view text) const override {

@@ -140,6 +140,10 @@ std::optional<Task> parse(std::string_view canonical) {
   return in_range && scanner.done() ? std::optional(task) : std::nullopt;
 }
 
+std::vector<std::string> prompts_of(const Task& task) {
+  return fill_all(kPhrasings, kFormat, task.a, task.b);
+}
+
 class Euclid final : public Family {
  public:
   std::string_view name() const override { return "euclid"; }
@@ -157,7 +161,7 @@ class Euclid final : public Family {
     const Solution solution = solve(task);
     CHECK(solution.divisions == choices[level].divisions, "a={} b={}", task.a, task.b);
     Problem problem;
-    put_prompt(problem, rng, split, kPhrasings, kFormat, task.a, task.b);
+    choose_prompt(problem, rng, split, prompts_of(task));
     problem.chain = solution.chain;
     problem.answer = answer_text(solution.result);
     problem.canonical = fmt::format("euclid {} {}", task.a, task.b);
@@ -166,6 +170,11 @@ class Euclid final : public Family {
   }
 
   /// Any coefficients that give the greatest common divisor are right.
+  std::vector<std::string> prompts(std::string_view canonical) const override {
+    const std::optional<Task> task = parse(canonical);
+    return task ? prompts_of(*task) : std::vector<std::string>();
+  }
+
   base::Result<Check> check(std::string_view canonical, std::string_view text) const override {
     const std::optional<Task> task = parse(canonical);
     if (!task) return foreign(name(), canonical);

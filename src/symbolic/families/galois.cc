@@ -1,4 +1,4 @@
-// Arithmetic in Galois fields: primes by decimal arithmetic with the reduction written out, GF(4),
+// Arithmetic in Galois fields: primes by decimal arithmetic and repeated subtraction, GF(4),
 // GF(8) and GF(9) by exponents of x, which generates the non-zero elements: a product is a sum of
 // exponents, where shifting and reducing polynomials would take a line per digit. The few
 // correspondences "101 = x^6" are learnt by heart: a table of them in every chain would be read
@@ -136,15 +136,12 @@ std::vector<int> evaluate(const Task& task) {
   return values;
 }
 
-/// "4 * 5 = 20. 7 * 2 = 14. 20 - 14 = 6": the multiple is written out before it is taken away.
+/// "4 * 5 = 20. 20 - 7 = 13. 13 - 7 = 6": taking the prime away until the rest fits asks for no
+/// guess at the quotient, which is where a small student goes wrong ("20 - 21 = 9").
 std::string prime_step(int p, char op, int a, int b) {
-  const int value = op == '*' ? a * b : a + b;
+  int value = op == '*' ? a * b : a + b;
   std::string line = fmt::format("{} {} {} = {}", a, op, b, value);
-  if (value >= p) {
-    const int multiple = value / p * p;
-    line += fmt::format(". {} * {} = {}. {} - {} = {}", p, value / p, multiple, value, multiple,
-                        value - multiple);
-  }
+  for (; value >= p; value -= p) line += fmt::format(". {} - {} = {}", value, p, value - p);
   return line;
 }
 
@@ -235,6 +232,10 @@ std::optional<Task> parse(std::string_view canonical) {
   return Task{field, *std::move(expression)};
 }
 
+std::vector<std::string> prompts_of(const Task& task) {
+  return fill_all(kPhrasings, kFormat, task.field->text(), spaced(task.expression));
+}
+
 class Galois final : public Family {
  public:
   std::string_view name() const override { return "galois"; }
@@ -251,12 +252,17 @@ class Galois final : public Family {
     const Task task = draw_balanced(rng, *field, choices[level].operations);
     const std::vector<int> values = evaluate(task);
     Problem problem;
-    put_prompt(problem, rng, split, kPhrasings, kFormat, field->text(), spaced(task.expression));
+    choose_prompt(problem, rng, split, prompts_of(task));
     problem.chain = write_chain(task, values);
     problem.answer = element_text(*field, values.back());
     problem.canonical = fmt::format("gf {} {}", field->order, compact(task.expression));
     problem.level = level + (split == Split::kExtrapolation ? levels() : 0);
     return problem;
+  }
+
+  std::vector<std::string> prompts(std::string_view canonical) const override {
+    const std::optional<Task> task = parse(canonical);
+    return task ? prompts_of(*task) : std::vector<std::string>();
   }
 
   base::Result<Check> check(std::string_view canonical, std::string_view text) const override {

@@ -141,6 +141,10 @@ std::optional<Task> parse(std::string_view canonical) {
   return Task{width, *std::move(expression)};
 }
 
+std::vector<std::string> prompts_of(const Task& task) {
+  return fill_all(kPhrasings, kFormat, task.width, spaced(task.expression));
+}
+
 class Lattice final : public Family {
  public:
   std::string_view name() const override { return "lattice"; }
@@ -155,12 +159,17 @@ class Lattice final : public Family {
     const Task task = draw_balanced(rng, choices[level]);
     const std::vector<uint32_t> values = evaluate(task);
     Problem problem;
-    put_prompt(problem, rng, split, kPhrasings, kFormat, task.width, spaced(task.expression));
+    choose_prompt(problem, rng, split, prompts_of(task));
     problem.chain = write_chain(task, values);
     problem.answer = bits_text(task.width, values.back());
     problem.canonical = fmt::format("lattice {} {}", task.width, compact(task.expression));
     problem.level = level + (split == Split::kExtrapolation ? levels() : 0);
     return problem;
+  }
+
+  std::vector<std::string> prompts(std::string_view canonical) const override {
+    const std::optional<Task> task = parse(canonical);
+    return task ? prompts_of(*task) : std::vector<std::string>();
   }
 
   base::Result<Check> check(std::string_view canonical, std::string_view text) const override {

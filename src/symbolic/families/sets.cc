@@ -219,6 +219,10 @@ std::optional<Set> parse_answer(std::string_view answer) {
   return scanner.done() && (braced || !set.empty()) ? std::optional(set) : std::nullopt;
 }
 
+std::vector<std::string> prompts_of(const Task& task) {
+  return fill_all(kPhrasings, kFormat, sets_text(task), infix(task.expression, op_word));
+}
+
 class Sets final : public Family {
  public:
   std::string_view name() const override { return "sets"; }
@@ -233,13 +237,17 @@ class Sets final : public Family {
     const Task task = draw_without_empty(rng, choices[level]);
     const std::vector<Set> values = evaluate(task);
     Problem problem;
-    put_prompt(problem, rng, split, kPhrasings, kFormat, sets_text(task),
-               infix(task.expression, op_word));
+    choose_prompt(problem, rng, split, prompts_of(task));
     problem.chain = write_chain(task, values);
     problem.answer = braces(values.back());
     problem.canonical = canonical_text(task);
     problem.level = level + (split == Split::kExtrapolation ? levels() : 0);
     return problem;
+  }
+
+  std::vector<std::string> prompts(std::string_view canonical) const override {
+    const std::optional<Task> task = parse(canonical);
+    return task ? prompts_of(*task) : std::vector<std::string>();
   }
 
   base::Result<Check> check(std::string_view canonical, std::string_view text) const override {
