@@ -14,7 +14,7 @@ setup:
 	@scripts/setup
 
 build: setup
-	@scripts/build
+	@scripts/build release retort
 
 demo: build
 	@scripts/demo
@@ -26,7 +26,7 @@ test:
 
 bench:
 	@scripts/setup --with-qwen
-	@scripts/build
+	@scripts/build release retort
 	@build/release/retort bench all
 
 clean:

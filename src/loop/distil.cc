@@ -57,6 +57,9 @@ class Distillation {
                                 base::dump_json(to_json(report_), 1)));
     TRY(base::write_file_atomic(options_.run_directory / "report.html",
                                 to_html(std::span(&report_, 1))));
+    // All of it is safe: the next run of this name starts afresh.
+    remove_checkpoint(directory_of(""));
+    for (const std::string& arm : recipe_.eval.arms) remove_checkpoint(directory_of("-" + arm));
     return report_;
   }
 
@@ -147,14 +150,17 @@ class Distillation {
     return {};
   }
 
+  base::Path directory_of(std::string_view arm) const {
+    return options_.run_directory / (arm.empty() ? "main" : std::string(arm));
+  }
+
   base::Result<TrainRunResult> train(std::string_view arm, const train::Options& options,
                                      const std::vector<train::Example>& examples) {
-    TrainRunOptions run{
-        .label = fmt::format("training {}{}", recipe_.name, arm),
-        .directory = options_.run_directory / (arm.empty() ? "main" : std::string(arm)),
-        .quiet = options_.quiet,
-        .validations = problems_.validation.empty() ? 0 : recipe_.eval.validations,
-        .stop = options_.stop};
+    TrainRunOptions run{.label = fmt::format("training {}{}", recipe_.name, arm),
+                        .directory = directory_of(arm),
+                        .quiet = options_.quiet,
+                        .validations = problems_.validation.empty() ? 0 : recipe_.eval.validations,
+                        .stop = options_.stop};
     run.validate = [&](const engine::SlotView& slot) -> base::Result<double> {
       const Mix mix(slot);
       TRY_ASSIGN(const Evaluation evaluation,

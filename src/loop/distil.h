@@ -3,7 +3,8 @@
 //   gather records -> measure the base -> train -> measure the adapter -> check -> publish ->
 //   report
 //
-// Everything made on the way stands in the run's folder, so that a killed run goes on where it was:
+// Everything made on the way stands in the run's folder, so that a killed run goes on where it was
+// (a finished one starts afresh):
 // records.jsonl, checkpoint, metrics.jsonl, report.json, report.html.
 #pragma once
 

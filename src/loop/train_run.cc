@@ -12,6 +12,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+base::Path checkpoint_in(const base::Path& directory) { return directory / "checkpoint"; }
+
 /// Steps after which to validate: spread evenly over the second half, the last step included.
 bool validates_after(int64_t step, int64_t total, int64_t validations) {
   for (int64_t i = 1; i <= validations; ++i) {
@@ -28,7 +30,7 @@ class Run {
         checkpoint_seconds_(checkpoint_seconds),
         metrics_(metrics),
         options_(options),
-        checkpoint_(options.directory / "checkpoint"),
+        checkpoint_(checkpoint_in(options.directory)),
         progress_(options.label, trainer.steps_total(),
                   {.quiet = options.quiet, .first = trainer.steps_done()}) {}
 
@@ -116,15 +118,20 @@ base::Result<TrainRunResult> run_training(const engine::Model& model, base::Team
                                           const TrainRunOptions& run) {
   TRY(base::create_directories(run.directory));
   TRY_ASSIGN(auto trainer, train::Trainer::create(model, team, std::move(examples), options));
-  const base::Path checkpoint = run.directory / "checkpoint";
+  const base::Path checkpoint = checkpoint_in(run.directory);
+  const base::Path metrics_file = run.directory / "metrics.jsonl";
+  bool resumed = false;
   if (std::filesystem::exists(checkpoint)) {
+    const auto result = trainer->resume(checkpoint);
     // A checkpoint of other records or options is of no use to this run: it starts again.
-    if (auto resumed = trainer->resume(checkpoint);
-        !resumed && resumed.error().code != base::Code::kMismatch) {
-      return tl::unexpected(std::move(resumed).error());
+    if (!result && result.error().code != base::Code::kMismatch) {
+      return tl::unexpected(result.error());
     }
+    resumed = result.has_value();
   }
-  TRY_ASSIGN(obs::Metrics metrics, obs::Metrics::open(run.directory / "metrics.jsonl"));
+  std::error_code ignored;
+  if (!resumed) std::filesystem::remove(metrics_file, ignored);  // of an earlier run
+  TRY_ASSIGN(obs::Metrics metrics, obs::Metrics::open(metrics_file));
   TrainRunResult result;
   TRY(Run(*trainer, metrics, options.checkpoint_seconds, run).run(result));
   result.weights = trainer->best_weights();
@@ -133,6 +140,11 @@ base::Result<TrainRunResult> run_training(const engine::Model& model, base::Team
   result.best_step = trainer->best_score() ? trainer->best_step() : trainer->steps_done();
   TRY(trainer->save(checkpoint));
   return result;
+}
+
+void remove_checkpoint(const base::Path& directory) {
+  std::error_code ignored;
+  std::filesystem::remove(checkpoint_in(directory), ignored);
 }
 
 }  // namespace retort::loop

@@ -31,10 +31,13 @@ struct TrainRunResult {
   std::vector<ValidationPoint> validation;
 };
 
+/// Goes on from the checkpoint in run.directory if there is one of the same base, records and
+/// options, and leaves one there; remove_checkpoint() once the result is safe elsewhere.
 [[nodiscard]] base::Result<TrainRunResult> run_training(const engine::Model& model,
                                                         base::Team& team,
                                                         std::vector<train::Example> examples,
                                                         const train::Options& options,
                                                         const TrainRunOptions& run);
+void remove_checkpoint(const base::Path& directory);
 
 }  // namespace retort::loop

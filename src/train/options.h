@@ -18,14 +18,14 @@ struct Options {
       target_ranks{};  // 0: `rank`; -1: leave the target alone
 
   // The optimiser: AdamW (Loshchilov & Hutter 2019), warm-up then cosine.
-  float learning_rate = 2e-3f;
-  float final_rate = 0.1f;  // fraction of learning_rate that the cosine ends at
-  float warmup = 0.05f;     // fraction of the steps
-  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, weight_decay = 0.0f;
+  float learning_rate = 1.5e-3f;
+  float final_rate = 0.02f;  // fraction of learning_rate that the cosine ends at
+  float warmup = 0.05f;      // fraction of the steps
+  float beta1 = 0.9f, beta2 = 0.99f, epsilon = 1e-8f, weight_decay = 0.0f;
   float clip = 0.3f;  // global gradient norm; 0: none
 
   // The data.
-  int batch = 4;                                         // records a step
+  int batch = 1;                                         // records a step
   double epochs = 1.0;                                   // passes over the records
   double checkpoint_seconds = 60;                        // what a kill may lose; 0: no step
   uint64_t seed = 1;                                     // of A and of the order of records

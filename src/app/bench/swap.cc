@@ -74,7 +74,14 @@ class SwapBench {
         batcher_(executor_, {.sessions_max = 1, .context = kContext}),
         prompt_(fixed_text(model.vocabulary(), kPrompt, 0)) {}
 
+  /// Writes every cell of the cache once and runs every adapter: what is resident after that stays.
   void warm_up() {
+    engine::Request full{.prompt = fixed_text(model_.vocabulary(), kContext - 1, 0),
+                         .max_tokens = 1};
+    engine::Session* session = batcher_.add(std::move(full)).value();
+    while (batcher_.step()) {
+    }
+    batcher_.release(session);
     for (const Mix& mix : mixes_) {
       running_session().rebind(&mix);
       batcher_.step();

@@ -25,7 +25,9 @@ class Distil final : public Command {
     return "  retort distil recipes/galois.toml\n"
            "  retort distil --records MINE.jsonl --name mine --base MODEL.gguf\n"
            "  retort distil recipes/galois.toml --arms lora,answer-only    # the controls too\n"
-           "A stopped or killed run goes on where it was when the command is given again.\n";
+           "A stopped or killed run goes on where it was when the command is given again; a "
+           "finished one\n"
+           "starts afresh.\n";
   }
   void declare(CLI::App& app) override {
     app.add_option("recipe", recipe_, "TOML file (see recipes/)");
