@@ -59,7 +59,8 @@ struct FlopsKernel {
 };
 
 float multiply_portable(int64_t rounds) {
-  float sums[4 * kChains] = {};
+  float sums[4 * kChains];
+  std::iota(std::begin(sums), std::end(sums), 0.0f);  // equal chains would be merged into one
   for (int64_t i = 0; i < rounds; ++i) {
     for (float& sum : sums) sum = sum * 0.999f + 0.5f;
   }
@@ -73,7 +74,8 @@ __attribute__((target("avx2"))) uint64_t sum_words_avx2(const uint64_t* words, s
 }
 
 __attribute__((target("avx2,fma"))) float multiply_avx2(int64_t rounds) {
-  __m256 sums[kChains] = {};
+  __m256 sums[kChains];
+  for (int j = 0; j < kChains; ++j) sums[j] = _mm256_set1_ps(static_cast<float>(j));
   const __m256 factor = _mm256_set1_ps(0.999f), summand = _mm256_set1_ps(0.5f);
   for (int64_t i = 0; i < rounds; ++i) {
 #pragma GCC unroll 12
@@ -85,7 +87,8 @@ __attribute__((target("avx2,fma"))) float multiply_avx2(int64_t rounds) {
 }
 
 __attribute__((target("avx512f"))) float multiply_avx512(int64_t rounds) {
-  __m512 sums[kChains] = {};
+  __m512 sums[kChains];
+  for (int j = 0; j < kChains; ++j) sums[j] = _mm512_set1_ps(static_cast<float>(j));
   const __m512 factor = _mm512_set1_ps(0.999f), summand = _mm512_set1_ps(0.5f);
   for (int64_t i = 0; i < rounds; ++i) {
 #pragma GCC unroll 12
@@ -97,7 +100,8 @@ __attribute__((target("avx512f"))) float multiply_avx512(int64_t rounds) {
 }
 
 __attribute__((target("avx512f,avx512bf16"))) float multiply_bf16(int64_t rounds) {
-  __m512 sums[kChains] = {};
+  __m512 sums[kChains];
+  for (int j = 0; j < kChains; ++j) sums[j] = _mm512_set1_ps(static_cast<float>(j));
   const __m512bh factor = (__m512bh)_mm512_set1_epi32(0x3c003c00);  // 2^-7, twice
   for (int64_t i = 0; i < rounds; ++i) {
 #pragma GCC unroll 12
