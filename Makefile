@@ -4,7 +4,7 @@
 MAKEFLAGS += --no-print-directory
 
 help:
-	@echo 'make demo    set up, build, distil two skills and switch between them (about half an hour)'
+	@echo 'make demo    set up, build, distil two skills and switch between them (half an hour or more)'
 	@echo 'make test    set up with both models, build, run every test'
 	@echo 'make build   set up, build build/release/retort'
 	@echo 'make bench   every benchmark, on an otherwise idle machine'
