@@ -267,6 +267,20 @@ TEST(Batcher, APrefixComputedOnceGivesTheSameTokens) {
   EXPECT_FALSE(same_bits(logits[0], logits[2])) << "a prefix of another mixture should show";
 }
 
+TEST(Batcher, ReleasingASessionLeavesTheOthersTheirLogits) {
+  const auto model = open_random("llama", kQ4_1);
+  base::Team team(1);
+  Executor executor(*model, team, {.rows_max = 64, .context_max = 64});
+  Batcher batcher(executor, {.sessions_max = 2, .context = 64});
+  Session* first = batcher.add({.prompt = random_tokens(*model, 5, 1), .max_tokens = 4}).value();
+  Session* second = batcher.add({.prompt = random_tokens(*model, 5, 2), .max_tokens = 4}).value();
+  batcher.step();
+  const auto logits = batcher.last_logits(*second);
+  batcher.release(first);
+  EXPECT_EQ(batcher.last_logits(*second).data(), logits.data());
+  EXPECT_FALSE(logits.empty());
+}
+
 TEST(Batcher, RefusesWhatDoesNotFit) {
   const auto model = open_random("llama", kQ4_1);
   base::Team team(1);

@@ -8,8 +8,7 @@ namespace {
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 TEST(LinearInputGradient, MatchesDoubleAndAnyRows) {
-  for (const auto& [out, in] :
-       {std::pair<int64_t, int64_t>{37, 64}, {5, 96}, {100, 32}, {600, 64}}) {
+  for (const auto& [out, in] : {std::pair<int64_t, int64_t>{37, 64}, {5, 96}, {100, 32}}) {
     const Weight w = packed(GGML_TYPE_Q8_0, out, in, 1);
     TransposedWeight t(w);
     t.fill_panels(w, 0, panels_of(in));
@@ -24,7 +23,7 @@ TEST(LinearInputGradient, MatchesDoubleAndAnyRows) {
         for (int64_t k = 0; k < in; ++k)
           want[at(i * in + k)] += double{dy[at(i * out + o)]} * row[at(k)];
     }
-    expect_near(dx, want, 3e-5);  // 600 terms of size 1, 2^-24 each
+    expect_near(dx, want, 1e-5);  // 100 terms of size 1, 2^-24 each
     for (int64_t i = 0; i < rows; ++i) {
       linear_input_gradient(t, dy.data() + i * out, 1, 0, panels_of(in), one.data());
       ASSERT_EQ(0, std::memcmp(one.data(), dx.data() + i * in, one.size() * 4)) << i;

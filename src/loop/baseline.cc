@@ -49,7 +49,7 @@ base::Result<Evaluation> read(const base::Path& path, size_t problems) {
     Answer answer;
     TRY_ASSIGN(answer.text, base::get_string(item, "text"));
     TRY_ASSIGN(answer.tokens, base::get_integer(item, "tokens"));
-    const bool ended = item.value("ended", false);
+    const bool ended = item.contains("ended") && item["ended"] == true;
     answer.finish = ended ? engine::Finish::kEndOfTurn : engine::Finish::kLength;
     evaluation.answers.push_back(std::move(answer));
   }
@@ -58,10 +58,11 @@ base::Result<Evaluation> read(const base::Path& path, size_t problems) {
 
 }  // namespace
 
-base::Result<Evaluation> Baselines::answers(
-    const engine::Model& model, std::span<const record::Draft> problems, const Judge& judge,
-    const EvaluationOptions& options, const std::function<base::Result<Evaluation>()>& measure) {
-  const base::Path path = directory_ / (key_of(model, problems, options) + ".json");
+base::Result<Evaluation> base_answers(const base::Path& directory, const engine::Model& model,
+                                      std::span<const record::Draft> problems, const Judge& judge,
+                                      const EvaluationOptions& options,
+                                      const std::function<base::Result<Evaluation>()>& measure) {
+  const base::Path path = directory / (key_of(model, problems, options) + ".json");
   if (auto kept = read(path, problems.size())) {
     for (size_t i = 0; i < problems.size(); ++i) {
       kept->answers[i].correct = judge(problems[i], kept->answers[i].text);
@@ -69,7 +70,7 @@ base::Result<Evaluation> Baselines::answers(
     return kept;
   }
   TRY_ASSIGN(Evaluation evaluation, measure());
-  TRY(base::create_directories(directory_));
+  TRY(base::create_directories(directory));
   TRY(base::write_file_atomic(path, base::dump_json(to_json(evaluation))));
   return evaluation;
 }

@@ -10,19 +10,12 @@
 
 namespace retort::loop {
 
-class Baselines {
- public:
-  /// One file for each question, in `directory`.
-  explicit Baselines(base::Path directory) : directory_(std::move(directory)) {}
-
-  /// What `measure` gives, from the file of an earlier call with the same model, problems, shots
-  /// and max_tokens if there is one; the answers are judged anew. A damaged file is replaced.
-  [[nodiscard]] base::Result<Evaluation> answers(
-      const engine::Model& model, std::span<const record::Draft> problems, const Judge& judge,
-      const EvaluationOptions& options, const std::function<base::Result<Evaluation>()>& measure);
-
- private:
-  base::Path directory_;
-};
+/// What `measure` gives, from a file in `directory` if an earlier call with the same model,
+/// problems, shots and max_tokens left one; the answers are judged anew. A damaged file is
+/// replaced.
+[[nodiscard]] base::Result<Evaluation> base_answers(
+    const base::Path& directory, const engine::Model& model,
+    std::span<const record::Draft> problems, const Judge& judge, const EvaluationOptions& options,
+    const std::function<base::Result<Evaluation>()>& measure);
 
 }  // namespace retort::loop

@@ -11,7 +11,7 @@
 namespace retort::loop {
 namespace {
 
-class BaselinesTest : public ::testing::Test {
+class BaseAnswers : public ::testing::Test {
  protected:
   void SetUp() override {
     const base::Path path = folder_ / "model.gguf";
@@ -27,7 +27,7 @@ class BaselinesTest : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   base::Result<Evaluation> ask(const EvaluationOptions& options, const Judge& judge) {
-    return Baselines(folder_ / "kept").answers(*model_, problems_, judge, options, [&] {
+    return base_answers(folder_ / "kept", *model_, problems_, judge, options, [&] {
       ++measured_;
       Evaluation evaluation{.answers = {{"a", true, engine::Finish::kEndOfTurn, 3},
                                         {"b", false, engine::Finish::kLength, 5}},
@@ -43,7 +43,7 @@ class BaselinesTest : public ::testing::Test {
   int measured_ = 0;
 };
 
-TEST_F(BaselinesTest, MeasuresOnceAndJudgesEachTime) {
+TEST_F(BaseAnswers, MeasuresOnceAndJudgesEachTime) {
   const Judge says_a = [](const record::Draft&, std::string_view text) { return text == "a"; };
   const Judge says_b = [](const record::Draft&, std::string_view text) { return text == "b"; };
   ASSERT_TRUE(ask({.max_tokens = 9}, says_a));
@@ -58,7 +58,7 @@ TEST_F(BaselinesTest, MeasuresOnceAndJudgesEachTime) {
   EXPECT_EQ(again->seconds, 2);
 }
 
-TEST_F(BaselinesTest, AnotherQuestionIsMeasuredAnew) {
+TEST_F(BaseAnswers, AnotherQuestionIsMeasuredAnew) {
   const Judge judge = [](const record::Draft&, std::string_view) { return true; };
   ASSERT_TRUE(ask({.max_tokens = 9}, judge));
   ASSERT_TRUE(ask({.max_tokens = 10}, judge));
@@ -71,11 +71,12 @@ TEST_F(BaselinesTest, AnotherQuestionIsMeasuredAnew) {
   EXPECT_EQ(measured_, 4);
 }
 
-TEST_F(BaselinesTest, DamagedFilesAreReplaced) {
+TEST_F(BaseAnswers, DamagedFilesAreReplaced) {
   const Judge judge = [](const record::Draft&, std::string_view) { return true; };
   ASSERT_TRUE(ask({}, judge));
   for (const char* damaged : {"", "{", R"({"seconds": 1, "answers": [{"text": "a"}]})",
-                              R"({"seconds": 1, "answers": [1, 2]})"}) {
+                              R"({"seconds": 1, "answers": [1, 2]})",
+                              R"({"seconds": 1, "answers": [{"text": "a", "tokens": 1}]})"}) {
     for (const auto& file : std::filesystem::directory_iterator(folder_ / "kept")) {
       std::ofstream(file.path()) << damaged;
     }

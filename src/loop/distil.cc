@@ -119,12 +119,12 @@ class Distillation {
 
   base::Result<Evaluation> measure_base(std::string_view label, const EvaluationOptions& options) {
     bool measured = false;
-    TRY_ASSIGN(Evaluation evaluation,
-               Baselines(options_.baselines_directory)
-                   .answers(model_, problems_.held_out, judge_, options, [&] {
-                     measured = true;
-                     return measure(label, problems_.held_out, options);
-                   }));
+    TRY_ASSIGN(Evaluation evaluation, base_answers(options_.baselines_directory, model_,
+                                                   problems_.held_out, judge_, options, [&] {
+                                                     measured = true;
+                                                     return measure(label, problems_.held_out,
+                                                                    options);
+                                                   }));
     if (!measured && !options_.quiet) {
       fmt::print(stderr, "{}: {:.1f} % right, from an earlier run\n", label,
                  100 * evaluation.correct().value());
